@@ -1,0 +1,45 @@
+# Every target makes its own virtual environment; only Python 3.11+ and make are needed.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help test lint format demo bench lock clean
+
+help:
+	@echo "make demo    install, train on bundled data, say what was learned"
+	@echo "make test    run all tests"
+	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make bench   benchmarks against peers, measured in the same run"
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench_projection.py
+
+# refresh the pins after a look at what changed
+lock:
+	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev]"
+	.lock/bin/python -m pip freeze --exclude maboost > constraints.txt && rm -rf .lock
+
+clean:
+	rm -rf $(VENV) .lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,29 @@
+"""The boosting game: one loop, its certificates, and the named boosters as recipes."""
+
+from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, margin_bound
+from maboost.boosting.game import Game
+from maboost.boosting.history import History, Record
+from maboost.boosting.loop import Booster, L1Rule, Round, Run, Validation
+from maboost.boosting.recipes import combined, maboost, madaboost, smooth, sparseboost
+from maboost.boosting.trimming import Trim
+
+__all__ = [
+    "Booster",
+    "Certificate",
+    "ErrorBound",
+    "Game",
+    "GroupBound",
+    "History",
+    "L1Rule",
+    "Record",
+    "Round",
+    "Run",
+    "Trim",
+    "Validation",
+    "combined",
+    "maboost",
+    "madaboost",
+    "margin_bound",
+    "smooth",
+    "sparseboost",
+]

@@ -1,0 +1,196 @@
+r"""What a run promises, from its total gain alone.
+
+Everything follows from one inequality (see :mod:`maboost.mirror.ascent`): for every distribution
+:math:`w^*` of the domain, :math:`\sum w^*_i M_i \ge G - B_R(w^*, D)`. Putting :math:`w^*` on the rows
+that are misclassified bounds the error; putting it on the worst rows bounds the margin.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.mirror.ascent import MirrorAscent
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.regularizers import Regularizer
+
+__all__ = ["Certificate", "ErrorBound", "GroupBound", "margin_bound"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    r"""The certified training error as a function of the total gain.
+
+    .. math:: \varepsilon \le \max\bigl(1/\min_i k_i,\; (K-1)\,\beta^{-1}(G)\bigr)
+
+    On the hypercube (MadaBoost) the potential :math:`\Phi = 1 - G` takes the place of
+    :math:`\beta^{-1}(G)`.
+    """
+
+    regularizer: Regularizer
+    hypercube: bool
+    width: int
+    floor: float
+
+    @classmethod
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
+        """The bound of a booster on these rows."""
+        caps = ascent.domain.row_caps()
+        tightest = caps if isinstance(caps, float) else measure.minimum(caps)
+        floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
+        return cls(ascent.regularizer, _is_hypercube(ascent), measure.width, min(floor, 1.0))
+
+    def pairs(self, gain: float) -> float:
+        """The largest base mass of wrong pairs that a total gain allows."""
+        if self.hypercube:
+            return min(max(1.0 - gain, 0.0), 1.0)
+        return self.regularizer.error_level(gain)
+
+    def __call__(self, gain: float) -> float:
+        return min(1.0, max(self.floor, self.width * self.pairs(gain)))
+
+    def of_group(self, gain: float, share: float, limit: float | None) -> float:
+        r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`."""
+        return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
+
+
+def _is_hypercube(ascent: MirrorAscent) -> bool:
+    return not ascent.domain.normalised and math.isfinite(ascent.domain.entry_cap())
+
+
+def margin_bound(ascent: MirrorAscent, gain: float, measure: BaseMeasure) -> float:
+    r"""The certified unnormalised soft margin: :math:`G - \max_S B_R`.
+
+    The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
+    mass on the lightest row, which makes the bound one on the smallest margin.
+    """
+    lightest = measure.smallest_row / measure.width
+    domain = ascent.domain
+    if _is_hypercube(ascent):
+        return (gain - 1.0 + lightest) / lightest
+    highest = measure.maximum(np.minimum(domain.row_caps(), 1.0 / measure.rows_base))
+    highest = min(highest * measure.width, ascent.regularizer.upper)
+    return gain - ascent.regularizer.beta(1.0 / max(highest, 1.0))
+
+
+@dataclass(frozen=True)
+class GroupBound:
+    """Certified and measured error on one data source."""
+
+    share: float
+    limit: float | None
+    error_bound: float
+    measured_error: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""What is promised, what was measured, and under which assumption.
+
+    Attributes
+    ----------
+    rounds : int
+        Hypotheses in the ensemble.
+    gain : float
+        Total certified gain G.
+    error_bound, measured_error : float
+        Training error under the base measure: at most, and as counted (a tie is an error).
+    margin_bound, soft_margin, min_margin : float
+        Soft margin over the domain: at least, and as measured; and the smallest margin of a row. All
+        divided by the sum of steps. On the simplex the soft margin is the smallest margin.
+    best_margin_bound : float
+        The smallest edge: no ensemble of this class can have a larger soft margin, if `exact`.
+    exact : bool
+        Whether the learner is known to return the best edge of its class, so that
+        `best_margin_bound` is rigorous and not only indicative.
+    floor : float
+        The error below which the domain promises nothing more.
+    stopped : str
+        Why the run ended.
+    groups : mapping
+        Per data source, for combined boosting.
+    inert_rows : int
+        Rows that took no part: weight zero, or so small that it underflowed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maboost import MABoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> certificate = MABoostClassifier(n_estimators=20, random_state=0).fit(X, y).certificate_
+    >>> certificate.measured_error <= certificate.error_bound
+    True
+    """
+
+    regularizer: str
+    domain: str
+    update: str
+    rounds: int
+    gain: float
+    error_bound: float
+    measured_error: float
+    margin_bound: float
+    soft_margin: float
+    min_margin: float
+    best_margin_bound: float
+    exact: bool
+    floor: float
+    stopped: str
+    n_classes: int = 2
+    last_gain: float = 0.0
+    inert_rows: int = 0
+    groups: Mapping[Any, GroupBound] = field(default_factory=dict)
+    bound: ErrorBound | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def gap(self) -> float:
+        """How far the soft margin may be from the best: `best_margin_bound - soft_margin`."""
+        return self.best_margin_bound - self.soft_margin
+
+    def rounds_needed(self, target_error: float) -> int | None:
+        """Rounds still needed to certify `target_error` if every round gains what the last did.
+
+        None where the domain's floor or a last gain of zero makes it unreachable.
+        """
+        if self.error_bound <= target_error:
+            return 0
+        if target_error < self.floor or not self.last_gain > 0.0 or self.bound is None:
+            return None
+        bound, gain, more = self.bound, self.gain, self.last_gain
+        longest = 10**12
+        if bound(gain + longest * more) > target_error:
+            return None
+        return bisect_left(
+            range(longest), True, key=lambda rounds: bound(gain + rounds * more) <= target_error
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rounds} rounds, {self.regularizer} on {self.domain}, {self.update} update; "
+            f"stopped: {self.stopped}",
+            f"  training error   certified <= {self.error_bound:.4g}   measured {self.measured_error:.4g}"
+            + (f"   (nothing is promised below {self.floor:.4g})" if self.floor > 0 else ""),
+            f"  soft margin      certified >= {self.margin_bound:.4g}   measured {self.soft_margin:.4g}"
+            f"   (smallest margin {self.min_margin:.4g})",
+            f"  best possible    {'<=' if self.exact else 'about'} {self.best_margin_bound:.4g}, "
+            f"gap {self.gap:.4g}"
+            + ("" if self.exact else "  (indicative: the learner is not exact over its class)"),
+        ]
+        for name, group in self.groups.items():
+            limit = "primary" if group.limit is None else f"limit {group.limit:.4g}"
+            lines.append(
+                f"  {name!s:<16} certified <= {group.error_bound:.4g}   measured "
+                f"{group.measured_error:.4g}   ({limit}, share {group.share:.3g})"
+            )
+        if self.inert_rows:
+            lines.append(f"  {self.inert_rows} rows of no weight took no part")
+        lines.append("  assumes: nothing beyond the training rows and their weights")
+        return "\n".join(lines)

@@ -1,0 +1,85 @@
+r"""The boosting game: from a hypothesis' scores to the loss vector of the mirror ascent.
+
+With K classes the distribution lives on pairs (row, wrong class): K - 1 entries a row, one for two
+classes. A hypothesis loses
+
+.. math:: d_{il} = h_l(x_i) - h_{y_i}(x_i) \in [-1, 1]
+
+on a pair; with two classes and :math:`h = h_1 - h_0` that is the paper's :math:`-a_i h(x_i)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Game"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Game:
+    """Labels, and what scores mean for them.
+
+    Parameters
+    ----------
+    labels : array of shape (n_rows,)
+        Codes 0 .. n_classes - 1.
+    n_classes : int
+        At least two.
+
+    >>> import numpy as np
+    >>> Game(np.array([1, 0]), 2).loss(np.array([0.5, 0.5]))
+    array([-0.5,  0.5])
+    >>> Game(np.array([2]), 3).loss(np.array([[0.2, 0.0, 0.8]])).round(1)
+    array([-0.6, -0.8])
+    """
+
+    labels: NDArray[np.intp]
+    n_classes: int
+
+    @property
+    def width(self) -> int:
+        """Entries a row."""
+        return self.n_classes - 1
+
+    @cached_property
+    def _signs(self) -> Array:
+        return 2.0 * self.labels.astype(np.float64) - 1.0
+
+    @cached_property
+    def _wrong(self) -> NDArray[np.intp]:
+        """The wrong classes of each row."""
+        shift = np.arange(self.width)[None, :]
+        return shift + (shift >= self.labels[:, None])
+
+    def loss(self, scores: Array) -> Array:
+        """The flat loss vector d of a hypothesis with these scores: (n,), or (n, K) for any K."""
+        if scores.ndim == 1:
+            d = -self._signs * scores
+        else:
+            own = np.take_along_axis(scores, self.labels[:, None], axis=1)
+            d = (np.take_along_axis(scores, self._wrong, axis=1) - own).reshape(-1)
+        outside = np.abs(d) > 1.0 + 1e-9
+        if not np.all(np.isfinite(d)) or outside.any():
+            raise ValueError(
+                "a hypothesis returned scores outside [-1, 1] (two classes) or [0, 1] (more), or NaN; "
+                "see maboost.testing.check_learner"
+            )
+        return d
+
+    def rewards(self, weights: Array) -> Array:
+        """What a unit of score for each class earns on each row, given the pairs' weights."""
+        table = weights.reshape(-1, self.width)
+        r = np.zeros((len(self.labels), self.n_classes))
+        np.put_along_axis(r, self._wrong, -table, axis=1)
+        np.put_along_axis(r, self.labels[:, None], table.sum(axis=1, keepdims=True), axis=1)
+        return r
+
+    def worst_margins(self, margins: Array) -> Array:
+        """Each row's smallest margin over its wrong classes."""
+        return margins if self.width == 1 else margins.reshape(-1, self.width).min(axis=1)

@@ -1,0 +1,85 @@
+"""The record of a run, one row a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["History", "Record"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round.
+
+    `edge` to `gain` describe the step; `error_bound` to `margin_bound` the ensemble after it (margins
+    divided by the sum of steps; `margin_bound` is the certified soft margin); `smoothness` (largest
+    density), `ess` (effective fraction of the base measure) and `nonzero` (fraction of rows with
+    weight) the distribution the hypothesis was trained on; `rows_used` how many rows it was shown.
+    """
+
+    round: int
+    edge: float
+    step: float
+    gain: float
+    error_bound: float
+    train_error: float
+    val_error: float
+    min_margin: float
+    soft_margin: float
+    margin_bound: float
+    smoothness: float
+    ess: float
+    nonzero: float
+    rows_used: int
+    seconds: float
+
+
+class History:
+    """Records of all rounds; columns by name.
+
+    >>> history = History()
+    >>> len(history), list(history["edge"])
+    (0, [])
+    """
+
+    columns = tuple(f.name for f in fields(Record))
+
+    def __init__(self, records: list[Record] | None = None) -> None:
+        self.records = list(records or [])
+
+    def append(self, record: Record) -> None:
+        """Add a round."""
+        self.records.append(record)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        if column not in self.columns:
+            raise KeyError(f"history has no column {column!r}; it has {self.columns}")
+        return np.array([getattr(r, column) for r in self.records])
+
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame (pandas must be installed)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("history_.to_frame() needs pandas: pip install pandas") from error
+        return pd.DataFrame({name: self[name] for name in self.columns})
+
+    def __repr__(self) -> str:
+        if not self.records:
+            return "History(0 rounds)"
+        last = self.records[-1]
+        return (
+            f"History({len(self)} rounds, train_error={last.train_error:.4g}, "
+            f"error_bound={last.error_bound:.4g})"
+        )

@@ -1,0 +1,276 @@
+r"""The one loop of every booster.
+
+A round: show the learner rows and weights, measure the true edge of what it returns, choose a step,
+move the distribution, add up the gain. What differs between boosters (geometry, set, update, step) is
+in the :class:`Booster`; what differs between one machine and many is in the measure's communicator.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.certificate import ErrorBound, margin_bound
+from maboost.boosting.game import Game
+from maboost.boosting.history import Record
+from maboost.boosting.trimming import Trim, shown_rows
+from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
+from maboost.mirror.ascent import MirrorAscent
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import Component
+from maboost.mirror.steps import Situation, StepRule, scaled
+from maboost.mirror.tails import linear_minimum
+
+__all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
+
+Array = NDArray[np.float64]
+
+ZERO_EDGE = 1e-12
+
+
+@dataclass(frozen=True)
+class L1Rule:
+    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
+
+    kappa: float = 1.0
+    decay: float | None = None
+
+    def __call__(self, edge: float, mass: float, round: int) -> float:
+        alpha = (1.0 - self.kappa) * edge * mass
+        return alpha if self.decay is None else min(alpha, self.decay / round**2)
+
+
+@dataclass
+class Booster(Component):
+    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
+
+    ascent: MirrorAscent
+    step: StepRule
+    learning_rate: float = 1.0
+    trim: Trim = field(default_factory=Trim)
+    l1: L1Rule = field(default_factory=L1Rule)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Rows that only watch: `base` is their own normalised measure."""
+
+    X: Any
+    game: Game
+    base: Array
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round produced: a hypothesis, its step, and the record of it."""
+
+    hypothesis: Hypothesis
+    record: Record
+
+
+@dataclass(frozen=True)
+class _Found:
+    hypothesis: Hypothesis
+    direction: Array
+    edge: float
+    rows: int
+    exact: bool
+
+
+class Run:
+    """A run of a booster over one shard of rows.
+
+    Parameters
+    ----------
+    booster : Booster
+    learner : WeakLearner
+    X, game
+        The rows (opaque here: only the learner looks inside) and their labels.
+    weights : array of shape (n_rows,)
+        The user's own positive weights; the learner is shown these times the density.
+    measure : BaseMeasure
+        The same, normalised, with the game's width.
+    random_state : RandomState
+        Where learners get their seeds.
+    validation : Validation, optional
+
+    Attributes
+    ----------
+    margins : array
+        Unnormalised margins M of all pairs.
+    gain, total_step, rounds
+        Sums so far.
+    ended : str or None
+        Why no further round is possible.
+    """
+
+    def __init__(
+        self,
+        booster: Booster,
+        learner: WeakLearner,
+        X: Any,
+        game: Game,
+        weights: Array,
+        measure: BaseMeasure,
+        random_state: np.random.RandomState,
+        validation: Validation | None = None,
+    ) -> None:
+        self.booster = booster
+        self.learner = learner
+        self.game = game
+        self.weights = weights
+        self.measure = measure
+        self.random_state = random_state
+        self.validation = validation
+        self.producer: Producer = learner.prepare(X, game.labels, game.n_classes)
+        self.bound = ErrorBound.of(booster.ascent, measure)
+        self.state = booster.ascent.start(measure)
+        self.margins = np.zeros(measure.entries.size)
+        self.gain = 0.0
+        self.total_step = 0.0
+        self.rounds = 0
+        self.error = 1.0  # over pairs, of the ensemble so far
+        self.last_edge: float | None = None
+        self.smallest_edge = 1.0
+        self.exact = True
+        self.ended: str | None = None
+        if validation is not None:
+            self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
+
+    def __iter__(self) -> Iterator[Round]:
+        return self
+
+    def __next__(self) -> Round:
+        if self.ended is None and self.state.mass <= 0.0:
+            self.ended = "no row has weight left"
+        if self.ended is None and not self.booster.ascent.domain.normalised and self.error <= 0.0:
+            self.ended = "every row is right"
+        if self.ended is not None:
+            raise StopIteration
+        began = time.perf_counter()
+        found = self._find()
+        if found is None:
+            self.ended = "the learner found no edge"
+            raise StopIteration
+        return self._advance(found, began)
+
+    def _find(self) -> _Found | None:
+        """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
+        density = self.state.density / self.state.mass
+        rows_density = self.measure.row_means(density)
+        trim = self.booster.trim
+        for delta in trim.tries(self.last_edge):
+            rows = shown_rows(rows_density, delta, self.measure)
+            shown = slice(None) if rows is None else rows
+            weights = (self.weights * rows_density)[shown]
+            for rewards in self._reward_tries(density, shown):
+                h = self.producer.produce(weights, rows, rewards, self.random_state)
+                d = self.game.loss(self.producer.training_scores(h))
+                edge = -self.measure.integral(density * d)
+                if edge < -ZERO_EDGE and self.learner.closed_under_negation:
+                    h, d, edge = Negated(h), -d, -edge
+                if edge <= ZERO_EDGE:
+                    continue
+                if trim.accepts(delta, edge, self._shown_edge(density * d, rows_density, rows)):
+                    exact = self.learner.exact and delta == 0.0
+                    return _Found(h, d, edge, len(weights), exact)
+                break
+        return None
+
+    def _reward_tries(self, density: Array, shown: Any) -> Iterator[Array | None]:
+        if self.game.width == 1:
+            yield None
+            return
+        if not self.learner.takes_costs:
+            yield None
+        pairs = np.repeat(self.weights / self.game.width, self.game.width) * density
+        yield self.game.rewards(pairs)[shown]
+
+    def _shown_edge(
+        self, losses: Array, rows_density: Array, rows: NDArray[np.intp] | None
+    ) -> float:
+        if rows is None:
+            return -self.measure.integral(losses)
+        kept = np.zeros(self.measure.rows)
+        kept[rows] = 1.0
+        edge, mass = self.measure.integrals(
+            [
+                -losses * np.repeat(kept, self.measure.width),
+                np.repeat(kept * rows_density, self.measure.width),
+            ]
+        )
+        return edge / mass
+
+    def _advance(self, found: _Found, began: float) -> Round:
+        booster, measure = self.booster, self.measure
+        t = self.rounds + 1
+        d, edge = found.direction, found.edge
+        l1 = booster.l1(edge, self.state.mass, t)
+        situation = Situation(
+            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
+        )
+        step = scaled(booster.step(situation), booster.learning_rate)
+        moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
+        before = self.state
+        self.state = moved.state
+        self.gain += moved.gain
+        self.total_step += step.size
+        self.margins -= step.size * d
+        self.rounds = t
+        self.last_edge = edge
+        self.smallest_edge = min(self.smallest_edge, edge)
+        self.exact = self.exact and found.exact
+        if step.final:
+            self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
+        val_error = self._watch(found.hypothesis, step.size)
+        record = self._record(before.density / before.mass, found, step.size, moved.gain, val_error)
+        return Round(found.hypothesis, replace(record, seconds=time.perf_counter() - began))
+
+    def _watch(self, hypothesis: Hypothesis, step: float) -> float:
+        """The error on the validation rows after this round."""
+        if self.validation is None:
+            return math.nan
+        v = self.validation
+        self.validation_margins -= step * v.game.loss(hypothesis.scores(v.X))
+        wrong = v.game.worst_margins(self.validation_margins) <= 0.0
+        return float(self.measure.total(v.base * wrong))
+
+    def _record(
+        self, density: Array, found: _Found, step: float, gain: float, val_error: float
+    ) -> Record:
+        measure, ascent = self.measure, self.booster.ascent
+        rows_density = measure.row_means(density)
+        wrong = self.game.worst_margins(self.margins) <= 0.0
+        row = measure.of_rows
+        train_error, square, nonzero, pairs = (
+            row.integral(wrong.astype(float)),
+            row.integral(rows_density**2),
+            row.total((rows_density > 0.0).astype(float)) / row.count,
+            measure.integral((self.margins <= 0.0).astype(float)),
+        )
+        self.error = pairs
+        smallest = measure.minimum(self.margins)
+        soft = linear_minimum(self.margins, ascent.domain, measure, ascent.regularizer.upper)
+        return Record(
+            round=self.rounds,
+            edge=found.edge,
+            step=step,
+            gain=gain,
+            error_bound=self.bound(self.gain),
+            train_error=train_error,
+            val_error=val_error,
+            min_margin=smallest / self.total_step,
+            soft_margin=soft / self.total_step,
+            margin_bound=margin_bound(ascent, self.gain, measure) / self.total_step,
+            smoothness=measure.maximum(rows_density),
+            ess=1.0 / square,
+            nonzero=nonzero,
+            rows_used=found.rows,
+            seconds=0.0,
+        )

@@ -1,0 +1,200 @@
+r"""The named boosters: each picks a regularizer, a domain, an update and a step.
+
+Where the theory does not allow a combination, the recipe says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.loop import Booster, L1Rule
+from maboost.boosting.trimming import Trim
+from maboost.mirror.ascent import MirrorAscent, Update
+from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
+from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+from maboost.mirror.steps import Corrective, MaxMargin, Paper, StepRule
+
+__all__ = [
+    "DOMAINS",
+    "REGULARIZERS",
+    "STEPS",
+    "combined",
+    "group_caps",
+    "maboost",
+    "madaboost",
+    "smooth",
+    "smoothness_for",
+    "sparseboost",
+]
+
+REGULARIZERS: dict[str, type[Regularizer]] = {"entropy": Entropy, "euclidean": Euclidean}
+DOMAINS: dict[str, type[Domain]] = {"simplex": Simplex}
+STEPS: dict[str, Callable[[], StepRule]] = {
+    "paper": Paper,
+    "maxmargin": MaxMargin,
+    "corrective": Corrective,
+}
+
+TrimLike = float | Literal["auto"]
+
+
+def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value not in table:
+        raise ValueError(f"{kind} must be one of {sorted(table)} or an object, got {value!r}")
+    return table[value]()
+
+
+def maboost(
+    regularizer: str | Regularizer = "entropy",
+    domain: str | Domain = "simplex",
+    update: Update = "active",
+    step: str | StepRule = "corrective",
+    learning_rate: float = 1.0,
+    trim: TrimLike = 0.0,
+    via: Domain | None = None,
+) -> Booster:
+    r"""MABoost (Algorithm 1): mirror ascent over the distributions of `domain`.
+
+    Guarantee: :math:`\varepsilon \le e^{-G}` (entropy) or :math:`1/(1+2G)` (Euclidean) on the simplex
+    with :math:`G \ge \tfrac12\sum_t\gamma_t^2` (Theorem 1); with `step="maxmargin"` the margin tends
+    to the largest possible at rate :math:`O(\log T/\sqrt T)` (Theorem 2).
+    """
+    ascent = MirrorAscent(
+        _named("regularizer", regularizer, REGULARIZERS),
+        _named("domain", domain, DOMAINS),
+        update,
+        via,
+    )
+    return Booster(ascent, _named("step", step, STEPS), learning_rate, Trim(trim))
+
+
+def smooth(
+    smoothness: float,
+    regularizer: str | Regularizer = "entropy",
+    update: Update = "active",
+    step: str | StepRule = "corrective",
+    learning_rate: float = 1.0,
+    trim: TrimLike = 0.0,
+) -> Booster:
+    r"""Smooth boosting: no row ever weighs more than `smoothness` times its share.
+
+    Guarantee: :math:`\varepsilon \le \max(1/k, e^{-G})`, that is :math:`O(\log(1/\varepsilon)/\gamma^2)`
+    rounds down to :math:`\varepsilon = 1/k` (Theorem 3).
+    """
+    if not smoothness >= 1.0:
+        raise ValueError(
+            f"smoothness must be at least 1 (no distribution fits below its own share), got {smoothness!r}"
+        )
+    return maboost(regularizer, CappedSimplex(smoothness), update, step, learning_rate, trim)
+
+
+def smoothness_for(noise_rate: float) -> float:
+    r"""The smoothness for labels of which a fraction `noise_rate` is wrong or unpredictable.
+
+    A classifier that errs on a fraction :math:`\varepsilon` errs on at most :math:`k\varepsilon` under
+    any distribution of smoothness k, so :math:`k = c/(2\varepsilon)` with :math:`c = 3/4` leaves it an
+    edge of at least 1/4. A rate of zero gives infinity: no cap.
+
+    >>> smoothness_for(0.1)
+    3.75
+    """
+    if not 0.0 <= noise_rate < 0.5:
+        raise ValueError(
+            f"noise_rate must be in [0, 0.5), got {noise_rate!r}; at 0.5 labels carry no information"
+        )
+    return float("inf") if noise_rate == 0.0 else max(1.1, 0.375 / noise_rate)
+
+
+def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) -> dict[Any, float]:
+    r"""Caps that hold each data source to its error limit: :math:`k_g = 1/(\ell_g\pi_g)`.
+
+    A limit of None (or a source that must be right) means no cap.
+    """
+    caps = {}
+    for group, share in shares.items():
+        limit = limits[group]
+        if limit is not None and not 0.0 < limit < 1.0:
+            raise ValueError(
+                f"error_limits[{group!r}] must be in (0, 1) or None for a primary source, got {limit!r}"
+            )
+        caps[group] = float("inf") if limit is None else 1.0 / (limit * share)
+    return caps
+
+
+def combined(
+    caps: NDArray[np.float64],
+    regularizer: str | Regularizer = "entropy",
+    update: Update = "active",
+    step: str | StepRule = "corrective",
+    learning_rate: float = 1.0,
+    trim: TrimLike = 0.0,
+) -> Booster:
+    r"""Combining data sets: per-row caps from :func:`group_caps`.
+
+    Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g.
+    """
+    return maboost(regularizer, CappedSimplex(caps), update, step, learning_rate, trim)
+
+
+def sparseboost(
+    kappa: float = 1.0,
+    l1_decay: float | None = None,
+    step: str | StepRule = "corrective",
+    learning_rate: float = 1.0,
+    trim: TrimLike = 0.0,
+    update: Update = "active",
+) -> Booster:
+    r"""SparseBoost (Algorithm 2): composite mirror ascent whose weights reach exact zeros.
+
+    .. math:: s_{t+1} = \max(0, s_t + \eta_t(d_t - \alpha_t)), \quad w_t = D s_t/n_t
+
+    with :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or the smaller of that and :math:`c/t^2`. Guarantee:
+    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4).
+    """
+    if not 0.0 < kappa <= 1.0:
+        raise ValueError(f"kappa must be in (0, 1], got {kappa!r}")
+    if l1_decay is not None and not (l1_decay > 0.0 and kappa < 1.0):
+        raise ValueError(
+            "l1_decay must be positive and needs kappa < 1 (with kappa = 1 there is no penalty to "
+            f"decay), got l1_decay={l1_decay!r}, kappa={kappa!r}"
+        )
+    if update != "active":
+        raise ValueError(
+            f"SparseBoost has only the active update, got {update!r}: Theorem 4 follows each step "
+            "from the projected point, where the zeros are"
+        )
+    ascent = MirrorAscent(Euclidean(), Orthant(), "active")
+    return Booster(
+        ascent, _named("step", step, STEPS), learning_rate, Trim(trim), L1Rule(kappa, l1_decay)
+    )
+
+
+def madaboost(
+    step: str | StepRule = "corrective",
+    learning_rate: float = 1.0,
+    trim: TrimLike = 0.0,
+    update: Update = "lazy",
+) -> Booster:
+    r"""MadaBoost (Algorithm 3): weights :math:`\min(1, e^{-M_i})`, a function of the margin alone.
+
+    Guarantee: :math:`\varepsilon \le \Phi(H) = \sum D_i\psi(-M_i)`. With the paper's step
+    :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 2(1-\varepsilon_T)` (Theorem 5), a rate of
+    :math:`O(1/(\varepsilon^2\gamma^2))`. With the corrective step, or
+    :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`, the potential falls by at least
+    :math:`n_t(1-\sqrt{1-\gamma_t^2}) \ge \tfrac12\varepsilon_t\gamma_t^2`, hence
+    :math:`\sum_t\varepsilon_t\gamma_t^2 \le 2(1-\varepsilon_T)`: the rate
+    :math:`O(1/(\varepsilon\gamma^2))` that the paper doubts.
+    """
+    if update != "lazy":
+        raise ValueError(
+            f"MadaBoost has only the lazy update, got {update!r}: its weight is a function of the "
+            "margin, which the active update forgets at the cap"
+        )
+    ascent = MirrorAscent(Entropy(), Hypercube(), "lazy")
+    return Booster(ascent, _named("step", step, STEPS), learning_rate, Trim(trim))

@@ -1,0 +1,62 @@
+"""Reasons to stop that are the user's and not the booster's."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from maboost.boosting.history import Record
+
+__all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError"]
+
+
+class Stop(Protocol):
+    """Looks at each round and says why to stop, or None."""
+
+    def __call__(self, record: Record) -> str | None:
+        """A reason, or None to go on."""
+
+
+@dataclass
+class TargetError:
+    """Stop when the error, measured or certified, is small enough; says which came first."""
+
+    target: float
+
+    def __call__(self, record: Record) -> str | None:
+        if record.error_bound <= self.target:
+            return f"target_error={self.target:g} is certified"
+        if record.train_error <= self.target:
+            return f"target_error={self.target:g} is measured on the training rows"
+        return None
+
+
+@dataclass
+class MaxSeconds:
+    """Stop after a time; the round under way is finished."""
+
+    seconds: float
+    began: float = field(default_factory=time.perf_counter)
+
+    def __call__(self, record: Record) -> str | None:
+        if time.perf_counter() - self.began >= self.seconds:
+            return f"max_seconds={self.seconds:g} has passed"
+        return None
+
+
+@dataclass
+class NoImprovement:
+    """Stop when the validation error has not fallen by more than `tol` for `patience` rounds."""
+
+    patience: int
+    tol: float
+    best: float = float("inf")
+    best_round: int = 0
+
+    def __call__(self, record: Record) -> str | None:
+        if record.val_error < self.best - self.tol:
+            self.best, self.best_round = record.val_error, record.round
+        if record.round - self.best_round >= self.patience:
+            return f"no better validation error for {self.patience} rounds"
+        return None

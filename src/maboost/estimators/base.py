@@ -1,0 +1,403 @@
+"""What the five classifiers share: validation, encoding, the fit, and everything after it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maboost.boosting.certificate import Certificate, GroupBound
+from maboost.boosting.game import Game
+from maboost.boosting.history import History
+from maboost.boosting.loop import Booster, Run, Validation
+from maboost.boosting.stopping import MaxSeconds, Stop, TargetError
+from maboost.estimators.weights import RowWeights, row_weights
+from maboost.learners.adapter import EstimatorLearner
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["BoostingClassifier"]
+
+Array = NDArray[np.float64]
+
+# by name: which of the kept rows belong to a data source, and its error limit
+Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
+
+_PROBABILITY_SCALE = 2.0  # H estimates half the log odds
+
+
+class BoostingClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers; a subclass lists its parameters and builds its booster."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right")],
+        "response": [StrOptions({"votes", "proba"})],
+        "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "target_error": [Interval(Real, 0, 1, closed="both"), None],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:
+        """The booster for these rows, and the data sources that get a certificate of their own."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the booster.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            The base measure. A weight of 2 is the row twice, a weight of 0 the row absent.
+        X_val, y_val, sample_weight_val : optional
+            Rows that only watch: their error is recorded in ``history_["val_error"]``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        X_val: Any,
+        y_val: ArrayLike | None,
+        sample_weight_val: ArrayLike | None,
+        sample_domain: ArrayLike | None = None,
+    ) -> Self:
+        self._validate_params()
+        X, y = self._checked(X, y)
+        weights = row_weights(X, y, sample_weight, self.class_weight)
+        rows = weights.kept
+        if not rows.all():
+            X, y = _safe_indexing(X, np.flatnonzero(rows)), y[rows]
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        validation = self._validation(X_val, y_val, sample_weight_val)
+        self._begin(labels, weights)
+        if len(self.classes_) == 1:
+            return self._finish_constant(rows)
+        game = Game(labels, len(self.classes_))
+        measure = BaseMeasure(weights.scaled, game.width)
+        booster, groups = self._plan(weights, sample_domain)
+        random_state = check_random_state(self.random_state)
+        learner = self._learner()
+        run = Run(booster, learner, X, game, weights.shown, measure, random_state, validation)
+        reason = self._run(run)
+        self._finish(run, weights, reason, groups)
+        return self
+
+    def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+        X, labels = validate_data(self, X, y, **self._input_options())
+        check_classification_targets(labels)
+        return X, labels
+
+    def _input_options(self) -> dict[str, Any]:
+        return {
+            "accept_sparse": ["csr", "csc"],
+            "dtype": None,
+            "ensure_all_finite": "allow-nan" if self._allows_nan() else True,
+        }
+
+    def _default_estimator(self) -> Any:
+        return DecisionTreeClassifier(max_depth=3) if self.estimator is None else self.estimator
+
+    def _learner(self) -> EstimatorLearner:
+        estimator = self._default_estimator()
+        if self.response == "proba" and not hasattr(estimator, "predict_proba"):
+            raise ValueError(
+                f"response='proba' needs an estimator with predict_proba; "
+                f"{type(estimator).__name__} has none, use response='votes'"
+            )
+        return EstimatorLearner(estimator, self.classes_, self.response)
+
+    def _validation(
+        self, X_val: Any, y_val: ArrayLike | None, sample_weight_val: ArrayLike | None
+    ) -> Validation | None:
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val go together: give both or neither")
+        if X_val is None:
+            if sample_weight_val is not None:
+                raise ValueError("sample_weight_val is given without X_val and y_val")
+            return None
+        X_val = self._checked_rows(X_val)
+        y_val = np.asarray(y_val)
+        unknown = sorted(set(np.unique(y_val).tolist()) - set(self.classes_.tolist()))
+        if unknown:
+            raise ValueError(f"y_val has classes that y has not: {unknown!r}")
+        w = row_weights(X_val, y_val, sample_weight_val, None)
+        if len(self.classes_) < 2:
+            return None
+        keep = np.flatnonzero(w.kept)
+        game = Game(np.searchsorted(self.classes_, y_val[keep]), len(self.classes_))
+        return Validation(
+            X_val if w.kept.all() else _safe_indexing(X_val, keep), game, w.scaled / w.scaled.sum()
+        )
+
+    def _begin(self, labels: NDArray[np.intp], weights: RowWeights) -> None:
+        """State of a model without any hypothesis: it predicts the heaviest class."""
+        totals = np.bincount(labels, weights=weights.scaled)
+        self._heaviest = int(np.argmax(totals))
+        self._hypotheses: list[Any] = []
+        self.estimator_weights_ = np.zeros(0)
+        self.history_ = History()
+        self.n_inert_rows_ = weights.inert
+
+    def _run(self, run: Run) -> str:
+        """All rounds; returns why they ended."""
+        stops: list[Stop] = []
+        if self.target_error is not None:
+            stops.append(TargetError(self.target_error))
+        if self.max_seconds is not None:
+            stops.append(MaxSeconds(self.max_seconds))
+        for round in run:
+            record = round.record
+            self._hypotheses.append(round.hypothesis)
+            self.history_.append(record)
+            if self.verbose and record.round % int(self.verbose) == 0:
+                print(
+                    f"round {record.round}: edge {record.edge:.4f}, train error "
+                    f"{record.train_error:.4f}, certified <= {record.error_bound:.4f}"
+                )
+            reasons = [reason for stop in stops if (reason := stop(record))]
+            if reasons:
+                return reasons[0]
+            if record.round >= self.n_estimators:
+                return f"n_estimators={self.n_estimators} rounds are done"
+        return str(run.ended)
+
+    def _finish(self, run: Run, weights: RowWeights, reason: str, groups: Groups) -> None:
+        self.estimator_weights_ = self.history_["step"].astype(float)
+        self.n_iter_ = len(self._hypotheses)
+        share = run.measure.rows_base * run.measure.row_means(run.state.density)
+        self.distribution_ = np.zeros(len(weights.kept))
+        if run.state.mass > 0.0:
+            self.distribution_[weights.kept] = share / run.state.mass
+        self.certificate_ = self._certificate(run, reason, groups)
+        if not self._hypotheses:
+            warnings.warn(
+                f"no hypothesis was found ({reason}): the model predicts the heaviest class, "
+                f"{self.classes_[self._heaviest]!r}",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _certificate(self, run: Run, reason: str, sources: Groups) -> Certificate:
+        ascent = run.booster.ascent
+        last = self.history_.records[-1] if len(self.history_) else None
+        wrong = run.game.worst_margins(run.margins) <= 0.0
+        row = run.measure.of_rows
+        groups = {}
+        for name, (members, limit) in sources.items():
+            share, errors = row.integrals([members.astype(float), (members & wrong).astype(float)])
+            bound = run.bound.of_group(run.gain, share, limit)
+            groups[name] = GroupBound(share, limit, bound, errors / share)
+        return Certificate(
+            regularizer=type(ascent.regularizer).__name__,
+            domain=type(ascent.domain).__name__,
+            update=ascent.update,
+            rounds=run.rounds,
+            gain=run.gain,
+            error_bound=run.bound(run.gain),
+            measured_error=last.train_error if last else row.integral(wrong.astype(float)),
+            margin_bound=last.margin_bound if last else float("-inf"),
+            soft_margin=last.soft_margin if last else 0.0,
+            min_margin=last.min_margin if last else 0.0,
+            best_margin_bound=run.smallest_edge,
+            exact=run.exact and run.rounds > 0,
+            floor=run.bound.floor,
+            stopped=reason,
+            n_classes=run.game.n_classes,
+            last_gain=last.gain if last else 0.0,
+            inert_rows=self.n_inert_rows_,
+            groups=groups,
+            bound=run.bound,
+        )
+
+    def _finish_constant(self, rows: NDArray[np.bool_]) -> Self:
+        """One class only: nothing to boost, and nothing to get wrong."""
+        self.n_iter_ = 0
+        self.distribution_ = rows / rows.sum()
+        self.certificate_ = Certificate(
+            regularizer="none", domain="none", update="none", rounds=0, gain=0.0, error_bound=0.0,
+            measured_error=0.0, margin_bound=0.0, soft_margin=0.0, min_margin=0.0,
+            best_margin_bound=0.0, exact=True, floor=0.0, n_classes=1,
+            stopped=f"y has one class only, {self.classes_[0]!r}", inert_rows=self.n_inert_rows_,
+        )  # fmt: skip
+        return self
+
+    # ------------------------------------------------------------------------------------ predict
+
+    def _checked_rows(self, X: Any) -> Any:
+        return validate_data(self, X, reset=False, **self._input_options())
+
+    def _staged_votes(self, X: Any) -> Iterator[Array]:
+        """H after each round (always the same array); at least once."""
+        K = len(self.classes_)
+        n = X.shape[0]
+        votes = np.zeros(n) if K <= 2 else np.zeros((n, K))
+        if not self._hypotheses:
+            if K == 2:
+                votes += 2.0 * self._heaviest - 1.0
+            elif K > 2:
+                votes[:, self._heaviest] = 1.0
+            yield votes
+        for step, hypothesis in zip(self.estimator_weights_, self._hypotheses, strict=True):
+            votes += step * hypothesis.scores(X)
+            yield votes
+
+    def _decide(self, votes: Array) -> NDArray[Any]:
+        if votes.ndim == 2:
+            return self.classes_[np.argmax(votes, axis=1)]
+        if len(self.classes_) == 1:
+            return np.full(len(votes), self.classes_[0])
+        return self.classes_[(votes > 0.0).astype(np.intp)]
+
+    def _probabilities(self, votes: Array) -> Array:
+        if len(self.classes_) == 1:
+            return np.ones((len(votes), 1))
+        if votes.ndim == 2:
+            return softmax(_PROBABILITY_SCALE * votes, axis=1)
+        p = expit(_PROBABILITY_SCALE * votes)
+        return np.column_stack([1.0 - p, p])
+
+    def _last(self, staged: Iterator[Array]) -> Array:
+        votes = None
+        for votes in staged:  # noqa: B007  # only the last matters
+            pass
+        assert votes is not None
+        return votes
+
+    def decision_function(self, X: Any) -> Array:
+        r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
+        """
+        check_is_fitted(self)
+        return self._last(self._staged_votes(self._checked_rows(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the most votes."""
+        return self._decide(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities from the votes: the logistic function or softmax of 2H."""
+        return self._probabilities(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[Array]:
+        """`decision_function` after each round."""
+        check_is_fitted(self)
+        for votes in self._staged_votes(self._checked_rows(X)):
+            yield votes.copy()
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """`predict` after each round."""
+        check_is_fitted(self)
+        for votes in self._staged_votes(self._checked_rows(X)):
+            yield self._decide(votes)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
+        """`predict_proba` after each round."""
+        check_is_fitted(self)
+        for votes in self._staged_votes(self._checked_rows(X)):
+            yield self._probabilities(votes)
+
+    def staged_score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Iterator[float]:
+        """Accuracy after each round."""
+        for predicted in self.staged_predict(X):
+            yield accuracy_score(y, predicted, sample_weight=sample_weight)
+
+    def margins(self, X: Any, y: ArrayLike) -> Array:
+        """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.
+
+        With more than two classes: the smallest over the wrong classes.
+        """
+        votes = self.decision_function(X)
+        y = np.asarray(y)
+        unknown = sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist()))
+        if unknown:
+            raise ValueError(f"y has classes the model was not fitted on: {unknown!r}")
+        if len(self.classes_) == 1:
+            return np.ones(len(y))
+        game = Game(np.searchsorted(self.classes_, y), len(self.classes_))
+        total = float(np.sum(self.estimator_weights_)) or 1.0
+        return game.worst_margins(-game.loss(votes / total))
+
+    # ----------------------------------------------------------------------------------- the rest
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted estimators, in order."""
+        check_is_fitted(self)
+        return [getattr(h, "estimator", h) for h in self._hypotheses]
+
+    @property
+    def estimator_errors_(self) -> Array:
+        """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
+        check_is_fitted(self)
+        return 0.5 * (1.0 - self.history_["edge"].astype(float))
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The estimators' importances, averaged by their steps."""
+        check_is_fitted(self)
+        if not self._hypotheses:
+            return np.zeros(self.n_features_in_)
+        total = np.zeros(self.n_features_in_)
+        for step, estimator in zip(self.estimator_weights_, self.estimators_, strict=True):
+            if not isinstance(estimator, DummyClassifier):  # a constant uses no feature
+                total += step * estimator.feature_importances_
+        return total / float(np.sum(self.estimator_weights_))
+
+    def _allows_nan(self) -> bool:
+        return bool(get_tags(self._default_estimator()).input_tags.allow_nan)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "certificate_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._default_estimator()).input_tags
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        return tags

@@ -1,0 +1,213 @@
+"""Boosting over data sources of unequal trust, each with its own error limit."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils._param_validation import StrOptions
+
+from maboost.boosting.loop import Booster
+from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
+from maboost.estimators.base import BoostingClassifier, Groups
+from maboost.estimators.weights import RowWeights
+from maboost.mirror.regularizers import Regularizer
+
+__all__ = ["CombinedBoostClassifier"]
+
+
+class CombinedBoostClassifier(BoostingClassifier):
+    r"""Boosting over data sources of unequal trust, each with its own error limit.
+
+    Source g of base mass :math:`\pi_g` with limit :math:`\ell_g` gets the cap
+    :math:`w_i \le D_i/(\ell_g\pi_g)`; primary sources get none.
+
+    **Guarantee.** Error on source g at most :math:`\max(\ell_g, e^{-G}/\pi_g)` with entropy, and
+    :math:`e^{-G}/\pi_g` on a primary source.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Any scikit-learn classifier; one whose `fit` takes no `sample_weight` is served by seeded
+        weighted resampling. None means a decision tree of depth 3.
+    n_estimators : int, default=100
+        The largest number of rounds.
+    learning_rate : float in (0, 1], default=1.0
+        Factor on every step. Small rates with a small smoothness do best on noisy labels.
+    error_limits : dict, default=None
+        Limit in (0, 1) for each source, or None for a primary source. Every source in `sample_domain`
+        must be named, except that negative integers (skada's target domains) are primary. A limit of
+        0.2 says: up to a fifth of this source may stay wrong.
+    regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
+        The geometry.
+    update : {"active", "lazy"}, default="active"
+        Whether a step departs from the projected distribution or from the unprojected dual point.
+    step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
+        The step of largest gain, the step of the proofs, or the step of Theorem 2.
+    response : {"votes", "proba"}, default="votes"
+        Whether an estimator's `predict` or its `predict_proba` (2p - 1) is boosted.
+    trim : float in [0, 1) or "auto", default=0.0
+        Mass of the lightest rows hidden from the estimator; "auto" is the certified rule, which keeps
+        at least half of the edge. The edge is always measured on all rows.
+    target_error : float, optional
+        Stop at this training error, measured or certified, whichever comes first.
+    max_seconds : float, optional
+        Stop after this time.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the base measure by class.
+    random_state : int, RandomState or None, default=None
+        Seeds the estimators and the resampling.
+    verbose : int, default=0
+        Print every so many rounds.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    estimators_ : list of fitted estimators
+    estimator_weights_ : array
+        The steps.
+    history_ : History
+        One record a round: edge, step, gain, bound, errors, margins, distribution.
+    certificate_ : Certificate
+        What is promised and what was measured.
+    distribution_ : array of shape (n_samples,)
+        The final distribution over the training rows.
+    n_iter_ : int
+        Rounds done.
+    feature_importances_ : array of shape (n_features,)
+    n_features_in_, feature_names_in_
+        As in every scikit-learn estimator.
+
+    References
+    ----------
+    Naghibi and Pfister (2014), "A boosting framework on grounds of online learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maboost import CombinedBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> source = np.where(np.arange(len(y)) % 3 == 0, "trusted", "scraped")
+    >>> model = CombinedBoostClassifier(error_limits={"trusted": None, "scraped": 0.2})
+    >>> model = model.set_params(n_estimators=30, random_state=0).fit(X, y, sample_domain=source)
+    >>> bounds = model.certificate_.groups
+    >>> all(bounds[s].measured_error <= bounds[s].error_bound for s in ("trusted", "scraped"))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BoostingClassifier._parameter_constraints,
+        "error_limits": [dict, None],
+        "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
+        "update": [StrOptions({"active", "lazy"})],
+        "step": [StrOptions(set(STEPS)), callable],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 1.0,
+        error_limits: dict[Any, float | None] | None = None,
+        regularizer: Any = "entropy",
+        update: Literal["active", "lazy"] = "active",
+        step: Any = "corrective",
+        response: Literal["votes", "proba"] = "votes",
+        trim: float | Literal["auto"] = 0.0,
+        target_error: float | None = None,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.error_limits = error_limits
+        self.regularizer = regularizer
+        self.update = update
+        self.step = step
+        self.response = response
+        self.trim = trim
+        self.target_error = target_error
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # sample_domain is requested by default, so that it survives pipelines and cross-validation
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"sample_domain": True}
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+        *,
+        sample_domain: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the booster.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, sample_weight_val
+            As in the other classifiers.
+        sample_domain : array-like of shape (n_samples,), optional
+            The source of each row, by the names of `error_limits`. Without it all rows are one
+            primary source.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val, sample_domain)
+
+    def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:
+        n = len(weights.kept)
+        if sample_domain is None:
+            if self.error_limits:
+                raise ValueError(
+                    f"error_limits={self.error_limits!r} names sources, but fit got no sample_domain"
+                )
+            sample_domain = np.full(n, "all")
+            limits: dict[Any, float | None] = {"all": None}
+        else:
+            limits = dict(self.error_limits or {})
+        sources = np.asarray(sample_domain)
+        if sources.shape != (n,):
+            raise ValueError(f"sample_domain must have one entry a row ({n}), got {sources.shape}")
+        sources = sources[weights.kept]
+        members = {name: sources == name for name in np.unique(sources).tolist()}
+        for name in members:
+            if name not in limits and isinstance(name, int) and name < 0:
+                limits[name] = None
+        self._check_names(set(members), set(limits))
+        base = weights.scaled / weights.scaled.sum()
+        shares = {name: float(base[rows].sum()) for name, rows in members.items()}
+        caps = np.empty(len(sources))
+        for name, cap in group_caps(shares, limits).items():
+            caps[members[name]] = cap
+        booster = combined(
+            caps, self.regularizer, self.update, self.step, self.learning_rate, self.trim
+        )
+        return booster, {name: (rows, limits[name]) for name, rows in members.items()}
+
+    @staticmethod
+    def _check_names(found: set[Any], named: set[Any]) -> None:
+        missing = sorted(found - named, key=str)
+        if missing:
+            raise ValueError(
+                f"sample_domain has {missing!r}, which error_limits does not name; give each a limit "
+                "in (0, 1), or None for a primary source"
+            )
+        empty = sorted(named - found, key=str)
+        if empty:
+            raise ValueError(
+                f"error_limits names {empty!r}, but no row of positive weight is there"
+            )

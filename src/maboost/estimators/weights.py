@@ -1,0 +1,104 @@
+"""From what a user calls weights to the base measure of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
+
+__all__ = ["InertRowsWarning", "RowWeights", "row_weights"]
+
+Array = NDArray[np.float64]
+
+# Below this share of the largest weight a row cannot move any sum, and 1/D would overflow.
+_SMALLEST_SHARE = 1e-290
+
+
+class InertRowsWarning(UserWarning):
+    """Some rows have a weight so small beside the largest that they take no part in the fit."""
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """Weights of the rows that take part.
+
+    Attributes
+    ----------
+    kept : boolean array over all rows
+        Rows of positive weight.
+    scaled : array over kept rows
+        Their weights divided by the largest: the base measure in some unit.
+    shown : array over kept rows
+        Their weights as a learner should see them: the user's own unless those would overflow.
+    inert : int
+        Rows left out.
+    """
+
+    kept: NDArray[np.bool_]
+    scaled: Array
+    shown: Array
+    inert: int
+
+
+def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> RowWeights:
+    """Check `sample_weight`, multiply in `class_weight`, and leave out rows of no weight."""
+    if sample_weight is None:
+        weight = np.ones(len(y))
+    else:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
+        if np.any(weight < 0.0):
+            at = int(np.argmin(weight))
+            raise ValueError(
+                f"Negative values in data passed to `sample_weight`: {weight[at]!r} at row {at}; "
+                "weights must be at least 0"
+            )
+    top = weight.max(initial=0.0)
+    if not top > 0.0:
+        raise ValueError("sample_weight is zero on every row: nothing to learn from")
+    scaled = weight / top
+    if class_weight is not None:
+        scaled = scaled * _class_factors(y, scaled, class_weight)
+        top_scaled = scaled.max()
+        if not top_scaled > 0.0:
+            raise ValueError(f"class_weight={class_weight!r} leaves no row with positive weight")
+        scaled = scaled / top_scaled
+    kept = scaled >= _SMALLEST_SHARE
+    underflowed = int(np.sum((weight > 0.0) & ~kept))
+    if underflowed and class_weight is None:
+        warnings.warn(
+            f"{underflowed} rows have less than {_SMALLEST_SHARE:g} of the largest sample_weight "
+            "and take no part in the fit",
+            InertRowsWarning,
+            stacklevel=3,
+        )
+    scaled = scaled[kept]
+    ordinary = 1e-100 < top < 1e100
+    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, int(np.sum(~kept)))
+
+
+def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any) -> Array:
+    """A factor a row. "balanced" counts weights, not rows, so that a row twice is a row of weight two."""
+    classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f"class_weight must be 'balanced', a dict or None, got {class_weight!r}"
+            )
+        totals = np.bincount(codes, weights=weight)
+        with np.errstate(divide="ignore"):
+            factors = np.where(totals > 0.0, totals.sum() / (np.sum(totals > 0) * totals), 0.0)
+        return factors[codes]
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be 'balanced', a dict or None, got {class_weight!r}")
+    unknown = [c for c in class_weight if c not in set(classes.tolist())]
+    if unknown:
+        raise ValueError(f"class_weight names classes that are not in y: {unknown!r}")
+    factors = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
+    if np.any(~np.isfinite(factors)) or np.any(factors < 0.0):
+        raise ValueError(f"class_weight must be finite and at least 0, got {class_weight!r}")
+    return factors[codes]

@@ -1,0 +1,162 @@
+"""Any scikit-learn classifier as a weak learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+
+from maboost.learners.base import Hypothesis
+
+__all__ = ["EstimatorHypothesis", "EstimatorLearner"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EstimatorHypothesis:
+    """A fitted classifier as a bounded function.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    classes : array of shape (K,)
+        All classes of the problem; the classifier may have seen only some.
+    response : {"votes", "proba"}
+        Whether scores come from `predict` or from `predict_proba`.
+    """
+
+    estimator: Any
+    classes: NDArray[Any]
+    response: Literal["votes", "proba"]
+
+    def scores(self, X: Any) -> Array:
+        K = len(self.classes)
+        if self.response == "votes":
+            chosen = np.searchsorted(self.classes, self.estimator.predict(X))
+            if K == 2:
+                return 2.0 * chosen.astype(np.float64) - 1.0
+            return np.eye(K)[chosen]
+        proba = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        full = np.zeros((proba.shape[0], K))
+        full[:, np.searchsorted(self.classes, self.estimator.classes_)] = proba
+        if not np.all(full >= 0.0) or np.any(np.abs(full.sum(axis=1) - 1.0) > 1e-6):
+            raise ValueError(
+                f"predict_proba of {type(self.estimator).__name__} gave rows that are no "
+                "probabilities; use response='votes'"
+            )
+        full /= full.sum(axis=1, keepdims=True)
+        return full[:, 1] - full[:, 0] if K == 2 else full
+
+
+@dataclass(frozen=True)
+class EstimatorLearner:
+    """A scikit-learn classifier, fitted anew in every round.
+
+    A classifier whose `fit` takes no `sample_weight` is served by resampling: as many rows as were
+    shown, drawn systematically in proportion to their weights from the seeded generator.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Cloned before every fit.
+    classes : array of shape (K,)
+        The labels, in the order of their codes.
+    response : {"votes", "proba"}
+    """
+
+    estimator: Any
+    classes: NDArray[Any]
+    response: Literal["votes", "proba"] = "votes"
+    exact: bool = False
+    closed_under_negation: bool = False
+    takes_costs: bool = False
+
+    def prepare(self, X: Any, labels: NDArray[np.intp], n_classes: int) -> EstimatorProducer:
+        return EstimatorProducer(self, X, labels)
+
+
+@dataclass(frozen=True)
+class EstimatorProducer:
+    """An :class:`EstimatorLearner` with its training rows."""
+
+    learner: EstimatorLearner
+    X: Any
+    labels: NDArray[np.intp]
+
+    def produce(
+        self,
+        weights: Array,
+        rows: NDArray[np.intp] | None,
+        rewards: Array | None,
+        random_state: np.random.RandomState,
+    ) -> EstimatorHypothesis:
+        labels = self.labels if rows is None else self.labels[rows]
+        if rewards is not None:
+            copied, labels, weights = _copies(rewards)
+            rows = copied if rows is None else rows[copied]
+        estimator = self._fit(rows, labels, weights, random_state)
+        return EstimatorHypothesis(estimator, self.learner.classes, self.learner.response)
+
+    def training_scores(self, hypothesis: Hypothesis) -> Array:
+        return hypothesis.scores(self.X)
+
+    def _fit(
+        self,
+        rows: NDArray[np.intp] | None,
+        labels: NDArray[np.intp],
+        weights: Array,
+        random_state: np.random.RandomState,
+    ) -> BaseEstimator:
+        estimator = clone(self.learner.estimator)
+        seed_estimator(estimator, random_state)
+        weighted = has_fit_parameter(estimator, "sample_weight")
+        if not weighted:
+            drawn = _systematic_sample(weights, random_state)
+            rows, labels = drawn if rows is None else rows[drawn], labels[drawn]
+        classes = self.learner.classes
+        if np.all(labels == labels[0]):  # many classifiers refuse a single class
+            constant = classes[labels[0]]
+            dummy = DummyClassifier(strategy="constant", constant=constant)
+            return dummy.fit(np.zeros((1, 1)), [constant])
+        X = self.X if rows is None else _safe_indexing(self.X, rows)
+        if weighted:
+            return estimator.fit(X, classes[labels], sample_weight=weights)
+        return estimator.fit(X, classes[labels])
+
+
+def seed_estimator(estimator: BaseEstimator, random_state: np.random.RandomState) -> None:
+    """Give every `random_state` inside `estimator` an integer, in scikit-learn's order."""
+    names = [
+        name
+        for name in sorted(estimator.get_params(deep=True))
+        if name == "random_state" or name.endswith("__random_state")
+    ]
+    seeds = {name: random_state.randint(np.iinfo(np.int32).max) for name in names}
+    if seeds:
+        estimator.set_params(**seeds)
+
+
+def _copies(rewards: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Each row once per class, weighted by the reward above the row's worst: (rows, labels, weights).
+
+    Weighted accuracy on these copies is the total reward up to a constant.
+    """
+    worth = rewards - rewards.min(axis=1, keepdims=True)
+    row, label = np.nonzero(worth > 0.0)
+    return row, label, worth[row, label]
+
+
+def _systematic_sample(weights: Array, random_state: np.random.RandomState) -> NDArray[np.intp]:
+    """Row numbers drawn in proportion to `weights`, as many as there are rows."""
+    edges = np.cumsum(weights)
+    n = len(weights)
+    ticks = (np.arange(n) + random_state.random_sample()) * (edges[-1] / n)
+    drawn: NDArray[np.intp] = np.searchsorted(edges, ticks, side="right")
+    return np.minimum(drawn, n - 1)

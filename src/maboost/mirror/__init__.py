@@ -1,0 +1,26 @@
+"""Online mirror descent over weighted rows: no labels, no trees, no scikit-learn."""
+
+from maboost.mirror.ascent import AscentState, MirrorAscent, Moved
+from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projections import Projected, project, project_generic
+from maboost.mirror.regularizers import Entropy, Euclidean, FermiDirac, Regularizer
+
+__all__ = [
+    "AscentState",
+    "BaseMeasure",
+    "CappedSimplex",
+    "Domain",
+    "Entropy",
+    "Euclidean",
+    "FermiDirac",
+    "Hypercube",
+    "MirrorAscent",
+    "Moved",
+    "Orthant",
+    "Projected",
+    "Regularizer",
+    "Simplex",
+    "project",
+    "project_generic",
+]

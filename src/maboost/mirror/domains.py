@@ -1,0 +1,153 @@
+r"""Domains: which distributions are allowed.
+
+In densities :math:`u = w/D` every domain is a box, cut or not by the plane of total mass one:
+
+=================  ==========================================  ==============================
+domain             set                                         used by
+=================  ==========================================  ==============================
+Simplex            mass 1, :math:`u_i \ge 0`                   MABoost
+CappedSimplex      mass 1, :math:`0 \le U_i \le k_i`           smooth and combined boosting
+Orthant            :math:`u_i \ge 0`                           SparseBoost
+Hypercube          :math:`0 \le u_i \le b`                     MadaBoost
+=================  ==========================================  ==============================
+
+A row has one entry in binary problems and one per wrong class otherwise; :math:`U_i` is the mean of
+the row's entries, so :math:`D_iU_i` is the row's total mass. Off the plane, the booster's
+distribution is the point divided by its mass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import Component
+
+__all__ = ["CappedSimplex", "Domain", "Hypercube", "Orthant", "Simplex"]
+
+Array = NDArray[np.float64]
+
+
+class Domain(Component):
+    """A set of densities; `normalised` says whether it lies in the plane of mass one."""
+
+    normalised: ClassVar[bool] = True
+
+    def row_caps(self) -> Array | float:
+        """The largest total density of a row: one number, or one a row (infinite: no cap)."""
+        return math.inf
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether no row has a cap."""
+        caps = self.row_caps()
+        return isinstance(caps, float) and math.isinf(caps)
+
+    def entry_cap(self) -> float:
+        """The largest density of a single entry."""
+        return math.inf
+
+    def check(self, measure: BaseMeasure) -> None:
+        """Raise ValueError where the set is empty for this base measure or does not fit its rows."""
+
+    def restricted(self, rows: NDArray[np.bool_]) -> Domain:
+        """The same set for some of the rows (those of positive weight)."""
+        return self
+
+    def contains(self, u: Array, measure: BaseMeasure, tol: float = 1e-9) -> bool:
+        """Whether the density `u` lies in the set, up to `tol`."""
+        rows = u.reshape(measure.rows, measure.width).mean(axis=1)
+        inside = bool(np.all(u >= -tol) and np.all(u <= self.entry_cap() * (1 + tol)))
+        inside = inside and bool(np.all(rows <= self.row_caps() * (1 + tol) + tol))
+        return inside and (not self.normalised or abs(measure.integral(u) - 1.0) <= tol)
+
+
+@dataclass
+class Simplex(Domain):
+    """Every distribution over the rows.
+
+    >>> Simplex()
+    Simplex()
+    """
+
+
+@dataclass
+class CappedSimplex(Domain):
+    r"""Smooth distributions: :math:`w_i \le k_i D_i`.
+
+    Parameters
+    ----------
+    caps : float or array of shape (n_rows,)
+        One cap for all rows or one a row; infinity means no cap. Feasible iff
+        :math:`\sum D_i k_i \ge 1`.
+
+    >>> CappedSimplex(10.0)
+    CappedSimplex(caps=10.0)
+    """
+
+    caps: float | ArrayLike = 4.0
+
+    def __post_init__(self) -> None:
+        caps = np.asarray(self.caps, dtype=float)
+        if caps.ndim > 1 or np.isnan(caps).any() or not np.all(caps > 0.0):
+            raise ValueError(
+                f"CappedSimplex: caps must be positive, one number or one a row, got {self.caps!r}"
+            )
+
+    def row_caps(self) -> Array | float:
+        caps = np.asarray(self.caps, dtype=np.float64)
+        return float(caps) if caps.ndim == 0 else caps
+
+    def restricted(self, rows: NDArray[np.bool_]) -> Domain:
+        caps = self.row_caps()
+        if isinstance(caps, float):
+            return self
+        if caps.shape != rows.shape:
+            raise ValueError(
+                f"CappedSimplex: caps has {caps.shape[0]} entries but there are {rows.shape[0]} rows"
+            )
+        return CappedSimplex(caps[rows])
+
+    def check(self, measure: BaseMeasure) -> None:
+        caps = self.row_caps()
+        if np.ndim(caps) == 1 and np.shape(caps) != (measure.rows,):
+            raise ValueError(
+                f"CappedSimplex: caps has {np.shape(caps)[0]} entries but there are {measure.rows} "
+                "rows of positive weight"
+            )
+        # an infinite cap anywhere makes the set feasible; the sum only needs to reach one
+        room = measure.row_integral(np.minimum(caps, 1.0 / measure.rows_base))
+        if room < 1.0 - 1e-12:
+            raise ValueError(
+                f"CappedSimplex: no distribution fits under caps={self.caps!r}: they hold a mass of "
+                f"{room:.6g} in all, and at least 1 is needed; raise the caps"
+            )
+
+
+@dataclass
+class Orthant(Domain):
+    """Non-negative densities of any mass: the first projection of SparseBoost."""
+
+    normalised: ClassVar[bool] = False
+
+
+@dataclass
+class Hypercube(Domain):
+    """Densities between 0 and `bound`, of any mass: the first projection of MadaBoost."""
+
+    bound: float = 1.0
+    normalised: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.bound >= 1.0:
+            raise ValueError(
+                f"Hypercube: bound must be at least 1, where every booster starts, got {self.bound!r}"
+            )
+
+    def entry_cap(self) -> float:
+        return float(self.bound)

@@ -1,0 +1,180 @@
+r"""Entropy on the simplex, capped or not: normalise, and find the scale under caps.
+
+The projection of the log-density :math:`\theta` is :math:`u_i = \min(k_i, s e^{\theta_i - c})` with
+the factor s that makes the mass one. The mass is concave and piecewise linear in s, so Newton's method
+from below is monotone and finite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.mirror import kernels
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import BLOCK, Projected, blocks, joined, mass_scale, part_of, sample
+
+__all__ = ["project_entropy", "project_entropy_rows"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def project_entropy(
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+) -> Projected | None:
+    """Entropy with one entry a row; None where the range of theta needs the generic path."""
+    problem = _Problem(theta, caps, measure)
+    if isinstance(caps, float) and math.isinf(caps):
+        s = 1.0 / problem.mass()
+    else:
+        found = problem.scale_under_caps(guess)
+        if found is None or not 1e-12 < found < 1e12:
+            return None
+        s = found
+    center, tau = problem.center, -math.log(s)
+    return Projected(
+        problem.density(s), center, tau, lambda: np.minimum((theta - center) - tau, np.log(caps))
+    )
+
+
+class _Problem:
+    """One projection: the exponentials p = e^(theta - center), and sums over them."""
+
+    def __init__(self, theta: Array, caps: Array | float, measure: BaseMeasure) -> None:
+        self.theta = theta
+        self.caps = caps
+        self.measure = measure
+        self.center = measure.maximum(theta)
+        self.grid = mass_scale(caps, measure)
+        self.p = np.empty_like(theta)
+        self.filled = False
+
+    def exponentials(self, part: slice) -> Array:
+        """A block of p, computed when first asked for."""
+        block = self.p[part]
+        if not self.filled:
+            np.subtract(self.theta[part], self.center, out=block)
+            np.exp(block, out=block)
+        return block
+
+    def mass(self) -> float:
+        """The integral of p."""
+        base = self.measure.entries
+
+        def work(a: int, b: int) -> Integers:
+            sums = np.zeros(2, dtype=np.int64)
+            for part, _ in blocks(self.caps, a, b):
+                sums += kernels.weighted_mass(self.exponentials(part), base[part], self.grid[:3])
+            return sums
+
+        sums = np.sum(self.measure.threads.over(self.theta.size, work), axis=0)
+        return self.grid.value(*self.measure.comm.allreduce(sums, "sum").tolist())
+
+    def density(self, s: float) -> Array:
+        """min(cap, s p), in place of p."""
+
+        def work(a: int, b: int) -> None:
+            for part, limits in blocks(self.caps, a, b):
+                kernels.cap_density(self.p[part], limits, s)
+
+        self.measure.threads.over(self.theta.size, work)
+        return self.p
+
+    def scale_under_caps(self, guess: float | None) -> float | None:
+        """The factor s: Newton's method inside a bracket, which moves where it misses the root."""
+        s, margin = self.first_guess(guess)
+        low, high = s / margin, s * margin
+        for _ in range(40):
+            sums = _Sums(self, *self.classified(low, high))
+            free, capped = sums.at(low)
+            if free * low + capped > 1.0 and low > 1e-13:
+                low, high = low / margin**4, low
+            else:
+                s, done = sums.newton(low, high)
+                if done or math.isnan(s):
+                    return s if done else None
+                free, capped = sums.at(s)
+                low, high = s, margin**2 * (1.0 - capped) / free
+            margin = margin**2
+        return None
+
+    def first_guess(self, guess: float | None) -> tuple[float, float]:
+        """Where s may be, and a factor either way that should hold it."""
+        if guess is not None:
+            return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
+        pick = sample(self.theta.size)
+        some = np.exp(self.theta[pick] - self.center)
+        s = kernels.entropy_guess(some, self.measure.entries[pick], part_of(self.caps, pick))
+        return float(self.measure.comm.broadcast(np.array([s]))[0]), 1.06
+
+    def classified(self, low: float, high: float) -> tuple[Integers, Array]:
+        """Sums over entries whose place is the same for all s in the bracket; the other entries."""
+        base = self.measure.entries
+
+        def work(a: int, b: int) -> tuple[Integers, Array]:
+            found, count = np.empty((3, b - a)), 0
+            marks, sums = np.empty(BLOCK, dtype=np.uint8), np.zeros(4, dtype=np.int64)
+            for part, limits in blocks(self.caps, a, b):
+                block = self.exponentials(part)
+                sums += kernels.entropy_decided(block, base[part], limits, low, high, self.grid[:3])
+                kernels.entropy_undecided(block, limits, low, high, marks)
+                count = kernels.gather(marks, block, base[part], limits, found, count)
+            return sums, found[:, :count]
+
+        result = joined(self.measure.threads.over(self.theta.size, work))
+        self.filled = True
+        return result
+
+
+class _Sums:
+    """The free and the capped mass anywhere in a bracket."""
+
+    def __init__(self, problem: _Problem, decided: Integers, undecided: Array) -> None:
+        self.problem = problem
+        self.decided = decided
+        self.undecided = undecided
+
+    def at(self, s: float) -> tuple[float, float]:
+        """The integral of p over free entries, and of the caps over capped ones."""
+        grid = self.problem.grid
+        part = kernels.entropy_decided(*self.undecided, s, s, grid[:3])
+        sums = self.decided + np.array(part, dtype=np.int64)
+        total = self.problem.measure.comm.allreduce(sums, "sum").tolist()
+        return grid.value(*total[:2]), grid.value(*total[2:])
+
+    def newton(self, s: float, high: float) -> tuple[float, bool]:
+        """From below: the root and True, or where the bracket ended and False (NaN: no free mass)."""
+        for _ in range(200):
+            free, capped = self.at(s)
+            if free <= 0.0 or capped >= 1.0:
+                return math.nan, False
+            new = (1.0 - capped) / free
+            if new <= s:
+                return s, True
+            if new > high:
+                break
+            s = new
+        return s, False
+
+
+def project_entropy_rows(
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+) -> Projected | None:
+    """Entropy with several entries a row and caps on the rows' totals.
+
+    The chain rule of relative entropy splits the problem: project the rows' totals, then rescale
+    inside each row. A row of logs theta has the log-total log mean exp theta.
+    """
+    table = theta.reshape(measure.rows, measure.width)
+    tops = table.max(axis=1, initial=-np.inf)
+    totals = tops + np.log(np.exp(table - tops[:, None]).mean(axis=1))
+    found = project_entropy(totals, caps, measure.of_rows, guess)
+    if found is None:
+        return None
+    center, tau = found.center, found.tau
+    extra = ((totals - center) - tau) - found.dual  # > 0 in capped rows only
+    dual = ((table - center) - tau - extra[:, None]).reshape(-1)
+    return Projected(np.exp(dual), center, tau, lambda: dual)

@@ -1,0 +1,146 @@
+r"""Euclidean projection onto the simplex, capped or not.
+
+The projection of :math:`\theta` is :math:`u_i = \mathrm{clip}(\theta_i - \tau, 0, k_i)` with the shift
+that makes the mass one. The mass falls piecewise linearly in :math:`\tau`: safeguarded Newton.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import fixed_point
+from maboost.mirror import kernels
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import BLOCK, Projected, blocks, joined, mass_scale, part_of, sample
+
+__all__ = ["project_euclidean"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def project_euclidean(
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+) -> Projected | None:
+    """Euclidean with one entry a row; None where the range of theta needs the generic path."""
+    center = measure.maximum(theta)
+    span = center - measure.minimum(theta)
+    if not span < 1e9:
+        return None
+    problem = _Problem(theta, caps, measure, center, span)
+    tau, width = problem.first_guess(guess)
+    for _ in range(60):
+        low, high = tau - width, tau + width
+        sums = _Sums(problem, *problem.classified(low, high))
+        root, inside = _piecewise_root(sums.at, low, high)
+        if inside:
+            return problem.projected(root)
+        tau, width = root, max(2.0 * width, abs(root - tau))
+    return None
+
+
+class _Problem:
+    """One projection: x = theta - center, and sums over its entries."""
+
+    def __init__(
+        self, theta: Array, caps: Array | float, measure: BaseMeasure, center: float, span: float
+    ) -> None:
+        self.theta = theta
+        self.caps = caps
+        self.measure = measure
+        self.center = center
+        self.mass_grid = mass_scale(caps, measure)
+        self.moment_grid = fixed_point(measure.largest * span, measure.count)
+        self.grids = self.moment_grid[:3], self.mass_grid[:3]
+
+    def first_guess(self, guess: float | None) -> tuple[float, float]:
+        """Where tau may be, and a width either way that should hold it."""
+        if guess is not None:
+            return guess - self.center, 0.02
+        pick = sample(self.theta.size)
+        tau = 0.0
+        if self.theta.size:
+            tau = kernels.euclidean_guess(
+                self.theta[pick] - self.center,
+                self.measure.entries[pick],
+                part_of(self.caps, pick),
+            )
+        return float(self.measure.comm.broadcast(np.array([tau]))[0]), 0.04
+
+    def classified(self, low: float, high: float) -> tuple[Integers, Array]:
+        """Sums over entries whose place is the same for all tau in the bracket; the other entries."""
+        base, bracket = self.measure.entries, (self.center, low, high)
+
+        def work(a: int, b: int) -> tuple[Integers, Array]:
+            found, count = np.empty((3, b - a)), 0
+            marks, sums = np.empty(BLOCK, dtype=np.uint8), np.zeros(6, dtype=np.int64)
+            for part, limits in blocks(self.caps, a, b):
+                theta = self.theta[part]
+                sums += kernels.euclidean_decided(theta, base[part], limits, *bracket, *self.grids)
+                kernels.euclidean_undecided(theta, limits, *bracket, marks)
+                count = kernels.gather(marks, theta, base[part], limits, found, count)
+            return sums, found[:, :count]
+
+        return joined(self.measure.threads.over(self.theta.size, work))
+
+    def projected(self, tau: float) -> Projected:
+        """clip(x - tau, 0, cap), which is its own gradient."""
+        density = np.empty_like(self.theta)
+
+        def work(a: int, b: int) -> None:
+            for part, limits in blocks(self.caps, a, b):
+                kernels.clip_density(self.theta[part], limits, self.center, tau, density[part])
+
+        self.measure.threads.over(self.theta.size, work)
+        return Projected(density, self.center, tau, lambda: density)
+
+
+class _Sums:
+    """The moment and mass of free entries and the mass of capped ones, anywhere in a bracket."""
+
+    def __init__(self, problem: _Problem, decided: Integers, undecided: Array) -> None:
+        self.problem = problem
+        self.decided = decided
+        self.undecided = undecided
+
+    def at(self, tau: float) -> tuple[float, float, float]:
+        problem = self.problem
+        part = kernels.euclidean_decided(*self.undecided, problem.center, tau, tau, *problem.grids)
+        sums = self.decided + np.array(part, dtype=np.int64)
+        total = problem.measure.comm.allreduce(sums, "sum").tolist()
+        mass = problem.mass_grid.value
+        return problem.moment_grid.value(*total[:2]), mass(*total[2:4]), mass(*total[4:])
+
+
+def _piecewise_root(
+    at: Callable[[float], tuple[float, float, float]], low: float, high: float
+) -> tuple[float, bool]:
+    """Where moment + cap - tau * mass = 1 in [low, high]; or, with False, a better place to look."""
+
+    def newton(tau: float) -> tuple[float, float]:
+        moment, mass, cap = at(tau)
+        return moment - tau * mass + cap, (moment + cap - 1.0) / mass if mass > 0.0 else math.nan
+
+    for end, sign in ((low, 1.0), (high, -1.0)):
+        value, new = newton(end)
+        if sign * (value - 1.0) < 0.0:
+            return (new if math.isfinite(new) else end - sign * (high - low)), False
+    tau = 0.5 * (low + high)
+    for _ in range(200):
+        value, new = newton(tau)
+        if new == tau or value == 1.0:
+            break
+        if value > 1.0:
+            low = tau
+        else:
+            high = tau
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
+            if not low < new < high:
+                break
+        tau = new
+    return tau, True

@@ -1,0 +1,137 @@
+"""The projection for any regularizer: a bracketed root of the mass, from three functions alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from maboost.mirror.domains import Domain
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import Projected
+from maboost.mirror.regularizers import Regularizer
+
+__all__ = ["project_generic"]
+
+Array = NDArray[np.float64]
+
+MASS_TOLERANCE = 1e-13
+
+
+def project_generic(
+    regularizer: Regularizer,
+    domain: Domain,
+    theta: Array,
+    measure: BaseMeasure,
+    guess: float | None = None,
+) -> Projected:
+    """The projection for any regularizer and any range of `theta`; see :func:`maboost.mirror.project`.
+
+    The mass is a decreasing function of tau; its root is bracketed and found by Brent's method, in
+    coordinates centred on the largest theta and, where that leaves tau too coarse (a few huge theta
+    at their caps and the rest far below), once more on the largest theta that is not capped.
+    """
+    caps = domain.row_caps()
+    bottom, one = regularizer.grad(np.array([0.0, 1.0]))
+    top = math.inf
+    if math.isfinite(regularizer.upper):
+        top = float(regularizer.grad(np.array([regularizer.upper]))[0])
+
+    def point(x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            u = regularizer.grad_inverse(np.clip(x, bottom, top))
+        return np.where(x <= bottom, 0.0, np.minimum(u, regularizer.upper))
+
+    def rows(x: Array, tau: float) -> Array:
+        return np.minimum(measure.row_means(point(x - tau)), caps)
+
+    center = measure.maximum(theta)
+    for attempt in range(4):
+        x = theta - center
+
+        def excess(tau: float, x: Array = x) -> float:
+            # bounded, so that an overflow far from the root does not disturb the interpolation
+            return min(measure.row_integral(np.minimum(rows(x, tau), 1e300)), 3.0) - 1.0
+
+        start = (guess - center) if guess is not None and attempt == 0 else -float(one)
+        tau = _bracketed_root(excess, start)
+        if abs(excess(tau)) <= MASS_TOLERANCE and abs(tau) < 1e4:
+            break
+        blur = 1e-14 * abs(tau)  # what tau resolves here: rows within it may be free
+        u = point(x - (tau + blur))
+        inside = np.repeat(measure.row_means(u) < caps, measure.width)
+        inside &= u < regularizer.upper * (1.0 - 1e-9)
+        top_free = measure.maximum(np.where(inside, theta, -np.inf))
+        if not math.isfinite(top_free) or top_free == center:
+            break
+        center = top_free
+    return _settle(regularizer, point, theta, center, tau, caps, measure, bottom)
+
+
+def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
+    """The root of a decreasing function, looked for in both directions from `start`."""
+    value = excess(start)
+    if value == 0.0:
+        return start
+    direction = 1.0 if value > 0.0 else -1.0
+    near, step = start, 1.0
+    while True:
+        far = start + direction * step
+        if not math.isfinite(far):
+            return near
+        reached = excess(far)
+        if reached * direction <= 0.0:
+            break
+        if reached == value and direction < 0.0 and -reached <= MASS_TOLERANCE:
+            return near  # every row is at its cap and the caps hold a mass of one exactly
+        near, value, step = far, reached, step * 2.0
+    if reached == 0.0:
+        return far
+    return float(brentq(excess, near, far, xtol=1e-300, rtol=8.9e-16, maxiter=400))
+
+
+def _settle(
+    regularizer: Regularizer,
+    point: Callable[[Array], Array],
+    theta: Array,
+    center: float,
+    tau: float,
+    caps: Array | float,
+    measure: BaseMeasure,
+    bottom: float,
+) -> Projected:
+    """The density at tau, with rows above their cap shifted down to it."""
+    dual = (theta - center) - tau
+    density = point(dual)
+    over = measure.row_means(density) > caps
+    if over.any():
+        limits = np.broadcast_to(caps, (measure.rows,))
+        if measure.width == 1:
+            density = np.where(over, limits, density)
+            dual[over] = regularizer.grad(limits[over])
+        else:
+            table = dual.reshape(measure.rows, measure.width).copy()
+            table[over] -= _row_shifts(point, table[over], limits[over])[:, None]
+            dual = table.reshape(-1)
+            density = point(dual)
+    return Projected(density, center, tau, lambda: np.maximum(dual, bottom))
+
+
+def _row_shifts(point: Callable[[Array], Array], rows: Array, caps: Array) -> Array:
+    """For each row the shift >= 0 that brings its mean density down to its cap (bisection)."""
+    low, high = np.zeros(len(rows)), np.ones(len(rows))
+    while True:
+        over = point(rows - high[:, None]).mean(axis=1) > caps
+        if not over.any():
+            break
+        high = np.where(over, 2.0 * high, high)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if np.all((middle <= low) | (middle >= high)):
+            break
+        over = point(rows - middle[:, None]).mean(axis=1) > caps
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    return high

@@ -1,0 +1,189 @@
+"""Passes of the two fast projections: small pure functions on blocks of flat arrays.
+
+Both problems are piecewise linear in one unknown, so once it is known which entries lie at zero, at
+their cap or between, the root is a quotient of sums. A `*_decided` pass adds up the entries whose
+place is the same over a whole bracket of the unknown; `*_undecided` marks the few others, and a
+`*_at` pass over those alone completes the sums anywhere inside the bracket. All sums are pairs of
+integers (see :func:`maboost.comm.split`), hence the same for any order and sharding. The loops that
+run over every row have no branches, so that they vectorise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from maboost.comm import split
+
+
+def cap_at(caps, i):
+    """The cap of entry i, whether `caps` is one number or one an entry."""
+    return caps if np.ndim(caps) == 0 else caps[i]
+
+
+@overload(cap_at, inline="always")
+def _cap_at(caps, i):
+    if isinstance(caps, types.Float):
+        return lambda caps, i: caps
+    return lambda caps, i: caps[i]
+
+
+@njit(nogil=True, cache=True)
+def weighted_mass(values, base, scale):
+    """The sum of base * values, folded."""
+    high_sum, low_sum = 0, 0
+    for i in range(values.size):
+        high, low = split(base[i] * values[i], scale[0], scale[1], scale[2])
+        high_sum += high
+        low_sum += low
+    return high_sum, low_sum
+
+
+@njit(nogil=True, cache=True)
+def gather(marks, values, base, caps, found, count):
+    """Append the marked entries' (value, base, cap) to the columns of `found`; the new length."""
+    rows = np.empty(values.size + 1, dtype=np.int32)
+    n = 0
+    for i in range(values.size):  # no branch to mispredict: write always, advance where marked
+        rows[n] = i
+        n += marks[i]
+    for i in rows[:n]:
+        found[0, count] = values[i]
+        found[1, count] = base[i]
+        found[2, count] = cap_at(caps, i)
+        count += 1
+    return count
+
+
+# --------------------------------------------------------------------------------------------------
+# entropy: an entry is capped where s * p >= cap
+
+
+@njit(nogil=True, cache=True)
+def entropy_decided(p, base, caps, s_low, s_high, scale):
+    """Folded sums of base*p over entries free up to s_high, of base*cap over those capped from s_low."""
+    free_high, free_low, cap_high, cap_low = 0, 0, 0, 0
+    for i in range(p.size):
+        cap = cap_at(caps, i)
+        free = p[i] * s_high < cap
+        capped = p[i] * s_low >= cap
+        high, low = split(
+            base[i] * (p[i] if free else (cap if capped else 0.0)), scale[0], scale[1], scale[2]
+        )
+        free_high += high if free else 0
+        free_low += low if free else 0
+        cap_high += 0 if free else high
+        cap_low += 0 if free else low
+    return free_high, free_low, cap_high, cap_low
+
+
+@njit(nogil=True, cache=True)
+def entropy_undecided(p, caps, s_low, s_high, marks):
+    """Mark the entries that the bracket leaves open."""
+    for i in range(p.size):
+        cap = cap_at(caps, i)
+        marks[i] = (p[i] * s_high >= cap) & (p[i] * s_low < cap)
+
+
+@njit(nogil=True, cache=True)
+def entropy_guess(p, base, caps):
+    """A rough s from a sample of the rows, each standing for many."""
+    total = base.sum()
+    s = 1.0
+    for _ in range(50):
+        free, capped = 0.0, 0.0
+        for i in range(p.size):
+            if s * p[i] >= cap_at(caps, i):
+                capped += base[i] * cap_at(caps, i)
+            else:
+                free += base[i] * p[i]
+        if free <= 0.0 or capped >= total:
+            break
+        new = (total - capped) / free
+        if abs(new - s) <= 1e-6 * s:
+            break
+        s = new
+    return s
+
+
+@njit(nogil=True, cache=True)
+def cap_density(p, caps, s):
+    """In place: p becomes min(cap, s * p)."""
+    for i in range(p.size):
+        value, cap = s * p[i], cap_at(caps, i)
+        p[i] = value if value < cap else cap
+
+
+# --------------------------------------------------------------------------------------------------
+# euclidean: clip(x - tau, 0, cap), x = theta - center
+
+
+@njit(nogil=True, cache=True)
+def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
+    """Folded sums over entries between 0 and cap for all tau in [low, high] (of base*x and of base)
+    and over entries at their cap for all of them (of base*cap).
+    """
+    x_high, x_low, m_high, m_low, c_high, c_low = 0, 0, 0, 0, 0, 0
+    for i in range(theta.size):
+        x = theta[i] - center
+        y = x - cap_at(caps, i)
+        between = (x >= high) & (y <= low)
+        full = (y >= high) & (y > low)
+        h, rest = split(base[i] * x if between else 0.0, moment[0], moment[1], moment[2])
+        x_high += h
+        x_low += rest
+        h, rest = split(
+            base[i] * (1.0 if between else (cap_at(caps, i) if full else 0.0)),
+            mass[0], mass[1], mass[2],
+        )  # fmt: skip
+        m_high += h if between else 0
+        m_low += rest if between else 0
+        c_high += 0 if between else h
+        c_low += 0 if between else rest
+    return x_high, x_low, m_high, m_low, c_high, c_low
+
+
+@njit(nogil=True, cache=True)
+def euclidean_undecided(theta, caps, center, low, high, marks):
+    """Mark the entries that the bracket leaves open."""
+    for i in range(theta.size):
+        x = theta[i] - center
+        nearest = x - cap_at(caps, i) if x >= high else x
+        marks[i] = (nearest > low) & (nearest < high)
+
+
+@njit(nogil=True, cache=True)
+def euclidean_guess(x, base, caps):
+    """A rough tau from a sample of the rows: safeguarded Newton."""
+    total = base.sum()
+    high = x.max()
+    low = x.min() - 1.0
+    tau = low
+    for _ in range(60):
+        mass, slope = 0.0, 0.0
+        for i in range(x.size):
+            u = x[i] - tau
+            if u >= cap_at(caps, i):
+                mass += base[i] * cap_at(caps, i)
+            elif u > 0.0:
+                mass += base[i] * u
+                slope += base[i]
+        if mass >= total:
+            low = tau
+        else:
+            high = tau
+        new = tau + (mass - total) / slope if slope > 0.0 else low
+        if not (low < new < high):
+            new = 0.5 * (low + high)
+        if abs(new - tau) <= 1e-9 * (1.0 + abs(tau)):
+            break
+        tau = new
+    return tau
+
+
+@njit(nogil=True, cache=True)
+def clip_density(theta, caps, center, tau, out):
+    """Out = clip(theta - center - tau, 0, cap)."""
+    for i in range(theta.size):
+        out[i] = min(max((theta[i] - center) - tau, 0.0), cap_at(caps, i))

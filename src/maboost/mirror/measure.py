@@ -1,0 +1,120 @@
+"""The base measure: what "one unit of row" means, and integrals against it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import Communicator, SerialCommunicator, reproducible_sum, reproducible_sums
+from maboost.threads import Threads
+
+__all__ = ["BaseMeasure"]
+
+Array = NDArray[np.float64]
+
+
+class BaseMeasure:
+    r"""A positive measure of total mass one over the rows of one shard.
+
+    Parameters
+    ----------
+    weights : array of shape (n_rows,)
+        Positive weights of this shard's rows, in any unit.
+    width : int, default=1
+        Entries a row: 1 in binary problems, K - 1 pairs (row, wrong class) otherwise. A row's mass
+        is spread evenly over its entries.
+    comm : Communicator, optional
+        The other shards.
+    threads : Threads, optional
+        Who works on this shard's rows; no result depends on it.
+
+    >>> import numpy as np
+    >>> measure = BaseMeasure(np.array([1.0, 3.0]))
+    >>> measure.integral(np.array([1.0, 2.0]))
+    1.75
+    """
+
+    def __init__(
+        self,
+        weights: Array,
+        width: int = 1,
+        comm: Communicator | None = None,
+        threads: Threads | None = None,
+    ) -> None:
+        self.comm: Communicator = comm or SerialCommunicator()
+        self.threads = threads or Threads()
+        self.width = width
+        weights = np.asarray(weights, dtype=np.float64)
+        if np.any(weights <= 0.0) or not np.all(np.isfinite(weights)):
+            raise ValueError(
+                "BaseMeasure: weights must be positive and finite; drop rows of weight 0"
+            )
+        self.rows_base: Array = weights / reproducible_sum(weights, self.comm)
+
+    @property
+    def rows(self) -> int:
+        """Rows of this shard."""
+        return int(self.rows_base.shape[0])
+
+    @cached_property
+    def entries(self) -> Array:
+        """The measure of each entry, flat: rows times width."""
+        if self.width == 1:
+            return self.rows_base
+        return np.repeat(self.rows_base / self.width, self.width)
+
+    @cached_property
+    def of_rows(self) -> BaseMeasure:
+        """The same measure with one entry a row."""
+        return self if self.width == 1 else BaseMeasure(self.rows_base, 1, self.comm, self.threads)
+
+    @cached_property
+    def count(self) -> int:
+        """Entries over all shards."""
+        return int(self.comm.allreduce(np.array([self.entries.size], dtype=np.int64), "sum")[0])
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest measure of an entry over all shards."""
+        return self.maximum(self.entries)
+
+    @cached_property
+    def smallest_row(self) -> float:
+        """The smallest measure of a row over all shards."""
+        return self.minimum(self.rows_base)
+
+    def integral(self, values: Array) -> float:
+        """Sum of D * values over entries, over all shards, reproducibly."""
+        return reproducible_sum(self.entries * values.reshape(-1), self.comm)
+
+    def integrals(self, columns: list[Array]) -> list[float]:
+        """Several integrals in one go."""
+        return reproducible_sums([self.entries * c.reshape(-1) for c in columns], self.comm)
+
+    def row_integral(self, values: Array) -> float:
+        """Sum of D * values over rows, one value a row."""
+        return reproducible_sum(self.rows_base * values, self.comm)
+
+    def total(self, values: Array) -> float:
+        """The plain sum over all shards, reproducibly."""
+        return reproducible_sum(values, self.comm)
+
+    def row_means(self, values: Array) -> Array:
+        """The mean over each row's entries: the row's own density."""
+        return values if self.width == 1 else values.reshape(self.rows, self.width).mean(axis=1)
+
+    def maximum(self, values: Array) -> float:
+        """The largest value over all shards (minus infinity if there is none)."""
+        parts = self.threads.over(
+            values.size, lambda a, b: float(np.max(values[a:b], initial=-np.inf))
+        )
+        return float(self.comm.allreduce(np.array([max(parts)]), "max")[0])
+
+    def minimum(self, values: Array) -> float:
+        """The smallest value over all shards (infinity if there is none)."""
+        parts = self.threads.over(
+            values.size, lambda a, b: float(np.min(values[a:b], initial=np.inf))
+        )
+        return float(self.comm.allreduce(np.array([min(parts)]), "min")[0])

@@ -1,0 +1,77 @@
+"""The result of a projection, and how the fast ones walk over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import FixedPoint, fixed_point
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["Projected"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+BLOCK = 1 << 16  # entries that stay in the cache from one pass to the next
+
+
+class Projected:
+    """A projection and its dual point.
+
+    Attributes
+    ----------
+    density : array
+        The projection u.
+    center, tau : float
+        The shift: ``(theta - center) - tau`` is the dual point before any cap. Two numbers, because
+        their sum may not resolve what their parts do.
+    """
+
+    def __init__(
+        self, density: Array, center: float, tau: float, dual: Callable[[], Array]
+    ) -> None:
+        self.density = density
+        self.center = center
+        self.tau = tau
+        self._dual = dual
+
+    @cached_property
+    def dual(self) -> Array:
+        """The gradient at `density`, kept in dual coordinates (logs for entropy).
+
+        A density that underflowed to zero still knows here how small it is.
+        """
+        return self._dual()
+
+
+def blocks(caps: Array | float, start: int, stop: int) -> Iterator[tuple[slice, Array | float]]:
+    """Slices of entries that fit the cache, each with its caps."""
+    for a in range(start, stop, BLOCK):
+        part = slice(a, min(a + BLOCK, stop))
+        yield part, part_of(caps, part)
+
+
+def part_of(caps: Array | float, part: slice) -> Array | float:
+    return caps[part] if isinstance(caps, np.ndarray) else caps
+
+
+def sample(n: int) -> slice:
+    """Some of n entries, spread evenly: enough for a first guess."""
+    return slice(0, n, max(n // min(max(n // 64, 512), 4096), 1))
+
+
+def mass_scale(caps: Array | float, measure: BaseMeasure) -> FixedPoint:
+    """The grid for sums of base, of base*p with p <= 1 and of base*cap."""
+    flat = np.atleast_1d(np.asarray(caps, dtype=np.float64))
+    top = measure.maximum(flat[np.isfinite(flat)])
+    return fixed_point(measure.largest * max(top, 1.0), measure.count)
+
+
+def joined(parts: list[tuple[Integers, Array]]) -> tuple[Integers, Array]:
+    """Sums and lists of several threads as one."""
+    sums = np.sum([s for s, _ in parts], axis=0)
+    return sums, np.concatenate([found for _, found in parts], axis=1)

@@ -1,0 +1,199 @@
+r"""Step rules: how far to move along a hypothesis.
+
+=============  ==================================================  ================================
+name           step :math:`\eta_t`                                 for
+=============  ==================================================  ================================
+`paper`        :meth:`MirrorAscent.paper_step` (:math:`\gamma_t`)  Theorems 1 and 3 to 5 literally
+`maxmargin`    the paper's step over :math:`\sqrt t`               Theorem 2
+`corrective`   the maximiser of the gain                           the default
+=============  ==================================================  ================================
+
+The gain is concave in the step and its derivative is the edge of the hypothesis under the *next*
+distribution, so the corrective step makes the last hypothesis worthless there. With entropy, the
+simplex and votes it is AdaBoost's :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.joint import joint_corrective
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import Component
+from maboost.mirror.projections import project
+from maboost.mirror.regularizers import Entropy
+from maboost.mirror.tails import linear_minimum
+
+__all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
+
+Array = NDArray[np.float64]
+
+LONGEST_STEP = 64.0
+_ZERO_EDGE = 1e-13
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a step rule may look at.
+
+    Attributes
+    ----------
+    ascent, state, measure
+        The engine, where it stands, and the base measure.
+    direction : array
+        The loss vector d of the hypothesis.
+    edge : float
+        Its edge under the current distribution.
+    round : int
+        One for the first round.
+    error : float
+        Training error of the ensemble before this round (over pairs), one before the first.
+    gain : float
+        The total gain so far.
+    l1 : float
+        The l1 factor of this round.
+    """
+
+    ascent: MirrorAscent
+    state: AscentState
+    measure: BaseMeasure
+    direction: Array
+    edge: float
+    round: int = 1
+    error: float = 1.0
+    gain: float = 0.0
+    l1: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step, whether it reaches all that is promised, and where the projection's shift will be."""
+
+    size: float
+    final: bool = False
+    guess: float | None = None
+
+
+class StepRule(Protocol):
+    """Chooses the step of a round."""
+
+    def __call__(self, situation: Situation, /) -> Step:
+        """The step for this situation."""
+
+
+@dataclass
+class Paper(Component):
+    r"""The step of the proofs; every round gains at least :math:`\tfrac12\sigma\gamma_t^2`."""
+
+    def __call__(self, s: Situation, /) -> Step:
+        return Step(s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1))
+
+
+@dataclass
+class MaxMargin(Component):
+    r"""The paper's step over :math:`\sqrt t`: the margin tends to the largest possible (Theorem 2)."""
+
+    def __call__(self, s: Situation, /) -> Step:
+        return Step(s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1) / math.sqrt(s.round))
+
+
+@dataclass
+class Corrective(Component):
+    r"""The step of largest gain: the root of the next edge.
+
+    If no finite root exists, let v be the smallest edge of the hypothesis over the domain. With
+    v > 0 a long enough step reaches everything the certificate can promise and ends the run; with
+    v = 0 (the hypothesis abstains on rows that could carry all the mass) the step is 64. Where the
+    edge vanishes on a whole interval, the smallest root is taken.
+    """
+
+    def __call__(self, s: Situation, /) -> Step:
+        if s.ascent.via is not None:
+            raise ValueError(
+                "the corrective step is not defined with double projection, whose gain is not "
+                "differentiable through the edge; use step='paper' or 'maxmargin'"
+            )
+        closed = self._closed_form(s)
+        if closed is not None:
+            return closed
+        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure)
+        if found is not None:
+            return Step(found.step, guess=found.shift)
+        return self._search(s)
+
+    @staticmethod
+    def _closed_form(s: Situation) -> Step | None:
+        """AdaBoost's step: votes under entropy on the simplex."""
+        domain = s.ascent.domain
+        simplex = domain.normalised and domain.unbounded
+        if not (simplex and type(s.ascent.regularizer) is Entropy):
+            return None
+        votes = np.array([np.all(np.abs(s.direction) == 1.0)], dtype=np.int64)
+        if not s.measure.comm.allreduce(votes, "min")[0]:
+            return None
+        wrong = s.measure.integral(np.where(s.direction > 0.0, s.state.density, 0.0))
+        if wrong <= 0.0:
+            return None
+        return Step(0.5 * math.log((1.0 - wrong) / wrong))
+
+    def _search(self, s: Situation) -> Step:
+        """Bracket the root of the gain's derivative, then Brent's method."""
+
+        def slope(step: float) -> float:
+            return gain_slope(s, step) - _ZERO_EDGE
+
+        near = 0.0
+        far = min(max(2.0 * s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1), 1e-3), 1.0)
+        worst: float | None = None
+        while slope(far) > 0.0:
+            if far >= LONGEST_STEP and worst is None:
+                worst = linear_minimum(
+                    -s.direction, s.ascent.domain, s.measure, s.ascent.regularizer.upper
+                )
+                if worst > 0.0:
+                    return Step(self._reaching_step(s, worst), final=True)
+                if worst > -1e-12:
+                    return Step(LONGEST_STEP)
+            near, far = far, 2.0 * far
+            if far > 1e12:
+                return Step(near)
+        return Step(float(brentq(slope, near, far, xtol=1e-15, rtol=8.9e-16, maxiter=200)))
+
+    @staticmethod
+    def _reaching_step(s: Situation, worst: float) -> float:
+        """So long that the error bound falls to its floor: each unit gains at least `worst`."""
+        measure, domain = s.measure, s.ascent.domain
+        if (
+            not domain.normalised
+        ):  # the hypercube: e^(theta - step * worst) below half the least row
+            top = max(measure.maximum(s.state.theta), 0.0)
+            return (top + math.log(2.0 * measure.width / measure.smallest_row)) / worst
+        caps = float(np.max(domain.row_caps()))
+        level = max(0.5 * measure.smallest_row, 1.0 / min(caps, s.ascent.regularizer.upper))
+        target = s.ascent.regularizer.beta(level / measure.width)
+        if not math.isfinite(target):
+            target = s.ascent.regularizer.beta(1.0 / s.ascent.regularizer.upper)
+        return max(target - s.gain, 1.0) * 1.001 / worst
+
+
+def gain_slope(s: Situation, step: float) -> float:
+    """The derivative of the gain at `step`: the unnormalised edge of the next distribution."""
+    theta = s.state.theta + step * (s.direction - s.l1)
+    density = project(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
+    columns = [-s.direction * density]
+    if s.l1:
+        columns.append(density)
+    edge, *mass = s.measure.integrals(columns)
+    return edge + s.l1 * (mass[0] - 1.0) if mass else edge
+
+
+def scaled(step: Step, learning_rate: float) -> Step:
+    """The step times the learning rate; a final step stays whole, since it must reach its target."""
+    return step if step.final else replace(step, size=learning_rate * step.size, guess=None)

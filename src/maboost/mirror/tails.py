@@ -1,0 +1,113 @@
+r"""The lowest part of a weighted list, without sorting it.
+
+Three things are a question of this kind: the smallest value of a linear function over a capped
+simplex (fill the lowest values up to their caps), the soft margin (the mean of the worst rows), and
+which of the lightest rows a learner may be spared.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.comm import fixed_point, split
+from maboost.mirror.domains import Domain
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["LowerTail", "linear_minimum", "lower_tail"]
+
+Array = NDArray[np.float64]
+
+_BUCKETS = 1024
+
+
+class LowerTail(NamedTuple):
+    """The lowest values that hold a given weight: all below `level`, and a part of those at it."""
+
+    level: float
+    below: float
+    integral: float
+
+
+@njit(nogil=True, cache=True)
+def _bucket_weights(values, weights, low, factor, scale, sums):
+    for i in range(values.size):
+        bucket = min(int((values[i] - low) * factor), sums.shape[0] - 1)
+        high, rest = split(weights[i], scale[0], scale[1], scale[2])
+        sums[bucket, 0] += high
+        sums[bucket, 1] += rest
+
+
+def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasure) -> LowerTail:
+    """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
+
+    Returns
+    -------
+    LowerTail
+        `level`: the smallest value such that the weight of values up to it reaches `target` (the
+        largest value of all where it never does); `below`: the weight strictly below it;
+        `integral`: the sum of weight * value over the tail, the boundary taken fractionally.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure
+    >>> rows = BaseMeasure(np.ones(3))
+    >>> lower_tail(np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.5]), 0.75, rows)
+    LowerTail(level=2.0, below=0.5, integral=1.0)
+    """
+    comm = measure.comm
+    largest = max(measure.maximum(weights), 0.0)
+    count = int(comm.allreduce(np.array([values.size], dtype=np.int64), "sum")[0])
+    scale = fixed_point(largest, count)
+    some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
+    below = np.zeros(2, dtype=np.int64)
+    while True:
+        low, high = measure.minimum(some), measure.maximum(some)
+        factor = _BUCKETS / (high - low) if high > low else math.inf
+        if not math.isfinite(factor):
+            level = low if high == low else high
+            break
+        sums = np.zeros((_BUCKETS, 2), dtype=np.int64)
+        _bucket_weights(some, their, low, factor, scale[:3], sums)
+        sums = comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
+        running = np.cumsum(sums, axis=0) + below
+        weight = np.array([scale.value(*pair) for pair in running.tolist()])
+        chosen = min(int(np.searchsorted(weight, target)), _BUCKETS - 1)
+        while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
+            chosen -= 1
+        if chosen > 0:
+            below = running[chosen - 1]
+        inside = np.minimum(((some - low) * factor).astype(np.int64), _BUCKETS - 1) == chosen
+        some, their = some[inside], their[inside]
+    held = scale.value(*below.tolist())
+    lower = values < level
+    part = measure.total(np.where(lower, weights * np.where(lower, values, 0.0), 0.0))
+    return LowerTail(level, held, part + (target - held) * level)
+
+
+def linear_minimum(
+    values: Array, domain: Domain, measure: BaseMeasure, upper: float = math.inf
+) -> float:
+    r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
+
+    Each row fills its lowest entry, rows in ascending order up to their caps; with densities limited
+    by `upper`, entries do the same. (Where rows of several entries have both limits, the second is
+    relaxed to the rows, and the result is a lower bound.) Off the plane of mass one the distributions
+    are all of the simplex.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
+    >>> v, rows = np.array([1.0, 2.0, 3.0, 4.0]), BaseMeasure(np.ones(4))
+    >>> linear_minimum(v, Simplex(), rows), linear_minimum(v, CappedSimplex(2.0), rows)
+    (1.0, 1.5)
+    """
+    if domain.unbounded and math.isfinite(upper):
+        return lower_tail(values, np.minimum(upper * measure.entries, 1.0), 1.0, measure).integral
+    rows = values if measure.width == 1 else values.reshape(-1, measure.width).min(axis=1)
+    if domain.unbounded:
+        return measure.minimum(rows)
+    room = np.minimum(np.minimum(domain.row_caps(), upper) * measure.rows_base, 1.0)
+    return lower_tail(rows, room, 1.0, measure).integral

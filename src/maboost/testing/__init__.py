@@ -1,0 +1,1 @@
+"""Conformance checks for your own regularizers, domains, learners and boosters."""
