@@ -34,7 +34,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/bench_projection.py
+	$(BIN)/python benchmarks/bench_projection.py --write
 
 # refresh the pins after a look at what changed
 lock:

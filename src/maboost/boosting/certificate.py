@@ -24,6 +24,8 @@ __all__ = ["Certificate", "ErrorBound", "GroupBound", "margin_bound"]
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-12  # what may be left of 1 - G where it cancels to nothing
+
 
 @dataclass(frozen=True)
 class ErrorBound:
@@ -51,7 +53,7 @@ class ErrorBound:
     def pairs(self, gain: float) -> float:
         """The largest base mass of wrong pairs that a total gain allows."""
         if self.hypercube:
-            return min(max(1.0 - gain, 0.0), 1.0)
+            return min(max(1.0 - gain, _ROUNDING), 1.0)
         return self.regularizer.error_level(gain)
 
     def __call__(self, gain: float) -> float:

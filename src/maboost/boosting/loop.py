@@ -149,8 +149,8 @@ class Run:
     def __next__(self) -> Round:
         if self.ended is None and self.state.mass <= 0.0:
             self.ended = "no row has weight left"
-        if self.ended is None and not self.booster.ascent.domain.normalised and self.error <= 0.0:
-            self.ended = "every row is right"
+        if self.ended is None and self.bound.hypercube and self.error <= 0.0:
+            self.ended = "every row is right"  # MadaBoost's step is a multiple of the error
         if self.ended is not None:
             raise StopIteration
         began = time.perf_counter()

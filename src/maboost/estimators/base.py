@@ -131,7 +131,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         }
 
     def _default_estimator(self) -> Any:
-        return DecisionTreeClassifier(max_depth=3) if self.estimator is None else self.estimator
+        return (
+            DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
+            if self.estimator is None
+            else self.estimator
+        )
 
     def _learner(self) -> EstimatorLearner:
         estimator = self._default_estimator()

@@ -15,8 +15,9 @@ __all__ = ["InertRowsWarning", "RowWeights", "row_weights"]
 
 Array = NDArray[np.float64]
 
-# Below this share of the largest weight a row cannot move any sum, and 1/D would overflow.
-_SMALLEST_SHARE = 1e-290
+# Below this share of the largest weight a row cannot move any sum, and the square of its largest
+# density, 1/D**2, would come near overflow.
+_SMALLEST_SHARE = 1e-100
 
 
 class InertRowsWarning(UserWarning):
@@ -66,7 +67,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
         top_scaled = scaled.max()
         if not top_scaled > 0.0:
             raise ValueError(f"class_weight={class_weight!r} leaves no row with positive weight")
-        scaled = scaled / top_scaled
+        scaled, top = scaled / top_scaled, top * top_scaled
     kept = scaled >= _SMALLEST_SHARE
     underflowed = int(np.sum((weight > 0.0) & ~kept))
     if underflowed and class_weight is None:

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import BLOCK, Projected, blocks, joined, mass_scale, part_of, sample
+from maboost.mirror.projected import (
+    BLOCK,
+    Projected,
+    blocks,
+    joined,
+    marks_for,
+    mass_scale,
+    part_of,
+    sample,
+)
 
 __all__ = ["project_entropy", "project_entropy_rows"]
 
@@ -28,7 +37,10 @@ def project_entropy(
     """Entropy with one entry a row; None where the range of theta needs the generic path."""
     problem = _Problem(theta, caps, measure)
     if isinstance(caps, float) and math.isinf(caps):
-        s = 1.0 / problem.mass()
+        mass = problem.mass()
+        if not mass > 1e-12:  # all on rows so light that the grid of the sum hardly sees them
+            return None
+        s = 1.0 / mass
     else:
         found = problem.scale_under_caps(guess)
         if found is None or not 1e-12 < found < 1e12:
@@ -114,15 +126,16 @@ class _Problem:
         """Sums over entries whose place is the same for all s in the bracket; the other entries."""
         base = self.measure.entries
 
-        def work(a: int, b: int) -> tuple[Integers, Array]:
-            found, count = np.empty((3, b - a)), 0
-            marks, sums = np.empty(BLOCK, dtype=np.uint8), np.zeros(4, dtype=np.int64)
+        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
+            found, sums = [np.empty((3, 0))], np.zeros(4, dtype=np.int64)
+            marks = marks_for(min(BLOCK, b - a))
             for part, limits in blocks(self.caps, a, b):
                 block = self.exponentials(part)
                 sums += kernels.entropy_decided(block, base[part], limits, low, high, self.grid[:3])
+                marks[block.size :] = 0
                 kernels.entropy_undecided(block, limits, low, high, marks)
-                count = kernels.gather(marks, block, base[part], limits, found, count)
-            return sums, found[:, :count]
+                found.append(kernels.gather(marks, block, base[part], limits))
+            return sums, found
 
         result = joined(self.measure.threads.over(self.theta.size, work))
         self.filled = True

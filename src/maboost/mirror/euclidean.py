@@ -15,12 +15,23 @@ from numpy.typing import NDArray
 from maboost.comm import fixed_point
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import BLOCK, Projected, blocks, joined, mass_scale, part_of, sample
+from maboost.mirror.projected import (
+    BLOCK,
+    Projected,
+    blocks,
+    joined,
+    marks_for,
+    mass_scale,
+    part_of,
+    sample,
+)
 
 __all__ = ["project_euclidean"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_RESOLVED = 1e3  # a shift up to here is known to 1e-13
 
 
 def project_euclidean(
@@ -31,16 +42,15 @@ def project_euclidean(
     span = center - measure.minimum(theta)
     if not span < 1e9:
         return None
-    problem = _Problem(theta, caps, measure, center, span)
-    tau, width = problem.first_guess(guess)
-    for _ in range(60):
-        low, high = tau - width, tau + width
-        sums = _Sums(problem, *problem.classified(low, high))
-        root, inside = _piecewise_root(sums.at, low, high)
-        if inside:
-            return problem.projected(root)
-        tau, width = root, max(2.0 * width, abs(root - tau))
-    return None
+    for _ in range(3):
+        problem = _Problem(theta, caps, measure, center, span)
+        tau = problem.root(guess)
+        if tau is None:
+            return None
+        if abs(tau) <= _RESOLVED:
+            break
+        center = guess = center + tau  # once more, with the rows around the root in full precision
+    return problem.projected(tau)
 
 
 class _Problem:
@@ -54,7 +64,7 @@ class _Problem:
         self.measure = measure
         self.center = center
         self.mass_grid = mass_scale(caps, measure)
-        self.moment_grid = fixed_point(measure.largest * span, measure.count)
+        self.moment_grid = fixed_point(measure.largest * (span + 1.0), measure.count)
         self.grids = self.moment_grid[:3], self.mass_grid[:3]
 
     def first_guess(self, guess: float | None) -> tuple[float, float]:
@@ -71,19 +81,32 @@ class _Problem:
             )
         return float(self.measure.comm.broadcast(np.array([tau]))[0]), 0.04
 
+    def root(self, guess: float | None) -> float | None:
+        """The shift, relative to the center; None where it is not found."""
+        tau, width = self.first_guess(guess)
+        for _ in range(60):
+            low, high = tau - width, tau + width
+            sums = _Sums(self, *self.classified(low, high))
+            root, inside = _piecewise_root(sums.at, low, high)
+            if inside:
+                return root
+            tau, width = root, max(2.0 * width, abs(root - tau))
+        return None
+
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
         """Sums over entries whose place is the same for all tau in the bracket; the other entries."""
         base, bracket = self.measure.entries, (self.center, low, high)
 
-        def work(a: int, b: int) -> tuple[Integers, Array]:
-            found, count = np.empty((3, b - a)), 0
-            marks, sums = np.empty(BLOCK, dtype=np.uint8), np.zeros(6, dtype=np.int64)
+        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
+            found, sums = [np.empty((3, 0))], np.zeros(6, dtype=np.int64)
+            marks = marks_for(min(BLOCK, b - a))
             for part, limits in blocks(self.caps, a, b):
                 theta = self.theta[part]
                 sums += kernels.euclidean_decided(theta, base[part], limits, *bracket, *self.grids)
+                marks[theta.size :] = 0
                 kernels.euclidean_undecided(theta, limits, *bracket, marks)
-                count = kernels.gather(marks, theta, base[part], limits, found, count)
-            return sums, found[:, :count]
+                found.append(kernels.gather(marks, theta, base[part], limits))
+            return sums, found
 
         return joined(self.measure.threads.over(self.theta.size, work))
 

@@ -35,10 +35,8 @@ def project_generic(
     at their caps and the rest far below), once more on the largest theta that is not capped.
     """
     caps = domain.row_caps()
-    bottom, one = regularizer.grad(np.array([0.0, 1.0]))
-    top = math.inf
-    if math.isfinite(regularizer.upper):
-        top = float(regularizer.grad(np.array([regularizer.upper]))[0])
+    bottom, top = regularizer.grad_limits()
+    one = float(regularizer.grad(np.array([1.0]))[0])
 
     def point(x: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -49,14 +47,14 @@ def project_generic(
         return np.minimum(measure.row_means(point(x - tau)), caps)
 
     center = measure.maximum(theta)
-    for attempt in range(4):
+    for attempt in range(12):
         x = theta - center
 
         def excess(tau: float, x: Array = x) -> float:
             # bounded, so that an overflow far from the root does not disturb the interpolation
             return min(measure.row_integral(np.minimum(rows(x, tau), 1e300)), 3.0) - 1.0
 
-        start = (guess - center) if guess is not None and attempt == 0 else -float(one)
+        start = (guess - center) if guess is not None and attempt == 0 else -one
         tau = _bracketed_root(excess, start)
         if abs(excess(tau)) <= MASS_TOLERANCE and abs(tau) < 1e4:
             break
@@ -65,9 +63,12 @@ def project_generic(
         inside = np.repeat(measure.row_means(u) < caps, measure.width)
         inside &= u < regularizer.upper * (1.0 - 1e-9)
         top_free = measure.maximum(np.where(inside, theta, -np.inf))
-        if not math.isfinite(top_free) or top_free == center:
+        if math.isfinite(top_free) and top_free < center:
+            center = top_free
+        elif center + tau != center:  # around the root itself: each time 16 digits more
+            center += tau
+        else:
             break
-        center = top_free
     return _settle(regularizer, point, theta, center, tau, caps, measure, bottom)
 
 

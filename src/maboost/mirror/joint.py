@@ -31,7 +31,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
-_SUMS = 10
 
 
 class Corrected(NamedTuple):
@@ -41,40 +40,48 @@ class Corrected(NamedTuple):
     shift: float
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _add(sums, at, value, scale):
-    high, low = split(value, scale[0], scale[1], scale[2])
-    sums[at] += high
-    sums[at + 1] += low
+@njit(nogil=True, cache=True)
+def moments(w, moving, d, scale):
+    """Folded sums of w and w*d, and coarse ones of moving * (1, d, d^2): seven integers.
+
+    The moments only steer Newton's method, so their high parts are enough.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
+    for i in range(w.size):
+        high, low = split(w[i], scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        high, low = split(w[i] * d[i], scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        high, low = split(moving[i], scale[0], scale[1], scale[2])
+        h0 += high
+        high, low = split(moving[i] * d[i], scale[0], scale[1], scale[2])
+        h1 += high
+        high, low = split(moving[i] * d[i] * d[i], scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2
 
 
 @njit(nogil=True, cache=True)
-def entropy_pass(u, d, base, caps, scale, sums):
-    """Mass, loss, and the second moments over free entries, for densities before capping."""
+def entropy_weights(u, base, caps, moving):
+    """In place: densities before capping become weights; `moving` those of free entries."""
     for i in range(u.size):
         cap = cap_at(caps, i)
         free = u[i] < cap
         w = base[i] * (u[i] if free else cap)
-        moving = w if free else 0.0
-        _add(sums, 0, w, scale)
-        _add(sums, 2, w * d[i], scale)
-        _add(sums, 4, moving, scale)
-        _add(sums, 6, moving * d[i], scale)
-        _add(sums, 8, moving * d[i] * d[i], scale)
+        u[i] = w
+        moving[i] = w if free else 0.0
 
 
 @njit(nogil=True, cache=True)
-def euclidean_pass(x, d, base, caps, scale, sums):
-    """The same for dual points x = theta + eta d - tau of the Euclidean geometry."""
+def euclidean_weights(x, base, caps, moving):
+    """In place: dual points become weights; `moving` is the base measure of free entries."""
     for i in range(x.size):
         cap = cap_at(caps, i)
-        w = base[i] * min(max(x[i], 0.0), cap)
-        moving = base[i] if (x[i] > 0.0) & (x[i] < cap) else 0.0
-        _add(sums, 0, w, scale)
-        _add(sums, 2, w * d[i], scale)
-        _add(sums, 4, moving, scale)
-        _add(sums, 6, moving * d[i], scale)
-        _add(sums, 8, moving * d[i] * d[i], scale)
+        inside = (x[i] > 0.0) & (x[i] < cap)
+        moving[i] = base[i] if inside else 0.0
+        x[i] = base[i] * min(max(x[i], 0.0), cap)
 
 
 def joint_corrective(
@@ -134,12 +141,15 @@ class _Problem:
                 self.theta.size, lambda a, b: self._work(a, b, step, shift)
             )
         total = self.measure.comm.allreduce(np.sum(parts, axis=0), "sum").tolist()
-        self.clipped = total[_SUMS] > 0
-        return [self.grid.value(*total[j : j + 2]) for j in range(0, _SUMS, 2)]
+        self.clipped = total[7] > 0
+        value = self.grid.value
+        coarse = [value(high, 0) for high in total[4:7]]
+        return [value(*total[:2]), value(*total[2:4]), *coarse]
 
     def _work(self, a: int, b: int, step: float, shift: float) -> Integers:
-        sums = np.zeros(_SUMS + 1, dtype=np.int64)
-        add = entropy_pass if self.entropy else euclidean_pass
+        sums = np.zeros(8, dtype=np.int64)
+        weigh = entropy_weights if self.entropy else euclidean_weights
+        moving = np.empty(min(_BLOCK, b - a))
         for start in range(a, b, _BLOCK):
             part = slice(start, min(start + _BLOCK, b))
             x = self.direction[part] * step
@@ -147,11 +157,10 @@ class _Problem:
             x -= shift
             if self.entropy:
                 np.exp(x, out=x)
-            if (
-                np.max(x) > self.bound
-            ):  # beyond the grid of the sums; no matter where all are capped
-                sums[_SUMS] += self.endless
+            if self.endless and np.max(x) > self.bound:  # beyond the grid of the sums
+                sums[7] += 1
                 np.minimum(x, self.bound, out=x)
             caps = self.caps[part] if isinstance(self.caps, np.ndarray) else self.caps
-            add(x, self.direction[part], self.measure.entries[part], caps, self.grid[:3], sums)
+            weigh(x, self.measure.entries[part], caps, moving)
+            sums[:7] += moments(x, moving, self.direction[part], self.grid[:3])
         return sums

@@ -71,7 +71,12 @@ def mass_scale(caps: Array | float, measure: BaseMeasure) -> FixedPoint:
     return fixed_point(measure.largest * max(top, 1.0), measure.count)
 
 
-def joined(parts: list[tuple[Integers, Array]]) -> tuple[Integers, Array]:
+def joined(parts: list[tuple[Integers, list[Array]]]) -> tuple[Integers, Array]:
     """Sums and lists of several threads as one."""
     sums = np.sum([s for s, _ in parts], axis=0)
-    return sums, np.concatenate([found for _, found in parts], axis=1)
+    return sums, np.concatenate([block for _, found in parts for block in found], axis=1)
+
+
+def marks_for(n: int) -> NDArray[np.uint8]:
+    """Marks for n entries, padded with zeros to whole 8-byte words."""
+    return np.zeros(-(-n // 8) * 8, dtype=np.uint8)

@@ -73,6 +73,8 @@ def project(
 
 def _project_box(regularizer: Regularizer, domain: Domain, theta: Array) -> Projected:
     """No mass to meet: every entry on its own."""
-    bottom, top = regularizer.grad(np.array([0.0, min(domain.entry_cap(), regularizer.upper)]))
+    bottom, top = regularizer.grad_limits()
+    if domain.entry_cap() < regularizer.upper:
+        top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
     dual = np.clip(theta, bottom, top)
     return Projected(regularizer.grad_inverse(dual), 0.0, 0.0, lambda: dual)

@@ -54,6 +54,15 @@ class Regularizer(Component):
         r"""The inverse of `grad`; called only between ``grad(0)`` and ``grad(upper)``."""
         raise NotImplementedError
 
+    def grad_limits(self) -> tuple[float, float]:
+        r""":math:`\varphi'` at 0 and at `upper`, infinite where it has no finite limit."""
+        with np.errstate(divide="ignore"):
+            bottom = float(self.grad(np.array([0.0]))[0])
+            top = math.inf
+            if math.isfinite(self.upper):
+                top = float(self.grad(np.array([self.upper]))[0])
+        return bottom, top
+
     def beta(self, level: float) -> float:
         r"""The divergence of "all mass evenly on a fraction `level`" from the base measure.
 
@@ -75,7 +84,7 @@ class Regularizer(Component):
         """
         if not gain > 0.0:
             return 1.0
-        floor = 1.0 / self.upper if math.isfinite(self.upper) else 1e-300
+        floor = 1.0 / self.upper if math.isfinite(self.upper) else 1e-100
         if self.beta(floor) <= gain:
             return floor
         root = brentq(
@@ -97,8 +106,7 @@ class Entropy(Regularizer):
     (0.0, 0.135335)
     """
 
-    def __post_init__(self) -> None:
-        self.strong_convexity = 1.0
+    strong_convexity = 1.0
 
     def phi(self, u: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,8 +135,7 @@ class Euclidean(Regularizer):
     0.2
     """
 
-    def __post_init__(self) -> None:
-        self.strong_convexity = 1.0
+    strong_convexity = 1.0
 
     def phi(self, u: Array) -> Array:
         return 0.5 * u * u

@@ -108,10 +108,17 @@ class MaxMargin(Component):
 class Corrective(Component):
     r"""The step of largest gain: the root of the next edge.
 
-    If no finite root exists, let v be the smallest edge of the hypothesis over the domain. With
-    v > 0 a long enough step reaches everything the certificate can promise and ends the run; with
-    v = 0 (the hypothesis abstains on rows that could carry all the mass) the step is 64. Where the
-    edge vanishes on a whole interval, the smallest root is taken.
+    If no finite root exists, let v be the smallest edge of the hypothesis over the domain.
+
+    - The hypothesis is right on every row: a step long enough that the error bound falls to its
+      floor, and the run ends.
+    - v > 0, but some rows are wrong (caps keep them from carrying the mass): any step gains at least
+      v times its length, and one hypothesis would already reach all that the error bound can promise.
+      The soft margin and the unseen rows still profit from others, so the step is AdaBoost's for the
+      same edge, :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`, and the run goes on.
+    - v = 0 (it abstains on rows that could carry all the mass): the step is 64.
+
+    Where the edge vanishes on a whole interval, the smallest root is taken.
     """
 
     def __call__(self, s: Situation, /) -> Step:
@@ -147,7 +154,7 @@ class Corrective(Component):
         """Bracket the root of the gain's derivative, then Brent's method."""
 
         def slope(step: float) -> float:
-            return gain_slope(s, step) - _ZERO_EDGE
+            return gain_slope(s, step) - _ZERO_EDGE * s.state.mass
 
         near = 0.0
         far = min(max(2.0 * s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1), 1e-3), 1.0)
@@ -157,8 +164,10 @@ class Corrective(Component):
                 worst = linear_minimum(
                     -s.direction, s.ascent.domain, s.measure, s.ascent.regularizer.upper
                 )
-                if worst > 0.0:
+                if s.measure.maximum(s.direction) < 0.0:
                     return Step(self._reaching_step(s, worst), final=True)
+                if worst > 0.0:
+                    return Step(math.atanh(min(s.edge, 1.0 - 1e-15)))
                 if worst > -1e-12:
                     return Step(LONGEST_STEP)
             near, far = far, 2.0 * far

@@ -93,10 +93,9 @@ def linear_minimum(
 ) -> float:
     r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
-    Each row fills its lowest entry, rows in ascending order up to their caps; with densities limited
-    by `upper`, entries do the same. (Where rows of several entries have both limits, the second is
-    relaxed to the rows, and the result is a lower bound.) Off the plane of mass one the distributions
-    are all of the simplex.
+    Rows fill up in ascending order, each no further than its cap, and in each row the lowest entries
+    first, none above a density of `upper`: the constraints are nested, so greedy is optimal. Off the
+    plane of mass one the distributions are all of the simplex.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
@@ -104,10 +103,15 @@ def linear_minimum(
     >>> linear_minimum(v, Simplex(), rows), linear_minimum(v, CappedSimplex(2.0), rows)
     (1.0, 1.5)
     """
-    if domain.unbounded and math.isfinite(upper):
-        return lower_tail(values, np.minimum(upper * measure.entries, 1.0), 1.0, measure).integral
-    rows = values if measure.width == 1 else values.reshape(-1, measure.width).min(axis=1)
-    if domain.unbounded:
-        return measure.minimum(rows)
-    room = np.minimum(np.minimum(domain.row_caps(), upper) * measure.rows_base, 1.0)
-    return lower_tail(rows, room, 1.0, measure).integral
+    table = values.reshape(-1, measure.width)
+    if math.isinf(upper):
+        rows = values if measure.width == 1 else table.min(axis=1)
+        if domain.unbounded:
+            return measure.minimum(rows)
+        room = np.minimum(domain.row_caps() * measure.rows_base, 1.0)
+        return lower_tail(rows, room, 1.0, measure).integral
+    rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
+    entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
+    row = np.minimum(domain.row_caps() * measure.rows_base, 1.0)[:, None]
+    room = np.clip(row - rank * entry, 0.0, entry)
+    return lower_tail(values, room.reshape(-1), 1.0, measure).integral

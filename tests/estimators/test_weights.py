@@ -1,0 +1,199 @@
+"""A weight of 2 is the row twice, a weight of 0 the row absent, and the unit does not matter."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from maboost import (
+    CombinedBoostClassifier,
+    MABoostClassifier,
+    MadaBoostClassifier,
+    SmoothBoostClassifier,
+    SparseBoostClassifier,
+)
+from maboost.estimators.weights import InertRowsWarning
+from maboost.mirror import CappedSimplex, FermiDirac
+
+ROUNDS = 12
+BOOSTERS = {
+    "entropy": MABoostClassifier(),
+    "euclidean": MABoostClassifier(regularizer="euclidean"),
+    "fermi-dirac, lazy, paper": MABoostClassifier(
+        regularizer=FermiDirac(5.0), update="lazy", step="paper"
+    ),
+    "capped, maxmargin": MABoostClassifier(domain=CappedSimplex(3.0), step="maxmargin"),
+    "smooth": SmoothBoostClassifier(smoothness=2.0),
+    "smooth, euclidean, lazy": SmoothBoostClassifier(
+        smoothness=2.0, regularizer="euclidean", update="lazy"
+    ),
+    "smooth, trimmed": SmoothBoostClassifier(smoothness=2.0, trim=0.2),
+    "trimmed by the certified rule": MABoostClassifier(trim="auto"),
+    "sparse": SparseBoostClassifier(),
+    "sparse, penalised": SparseBoostClassifier(kappa=0.7, step="paper"),
+    "mada": MadaBoostClassifier(),
+    "combined": CombinedBoostClassifier(error_limits={"a": None, "b": 0.2}),
+}
+LEARNERS = {
+    # leaves of some weight: two features often separate the same few rows, and ties fall by rounding
+    "tree": DecisionTreeClassifier(max_depth=2, min_weight_fraction_leaf=0.1, random_state=0),
+    "logistic": LogisticRegression(C=1.0, solver="newton-cholesky", tol=1e-12),
+}
+
+
+def data(n_classes, n=120):
+    return make_classification(
+        n,
+        6,
+        n_informative=5,
+        n_redundant=0,
+        n_classes=n_classes,
+        flip_y=0.2,
+        random_state=n_classes,
+    )
+
+
+def fit(name, learner, X, y, weight=None, source=None, **params):
+    model = clone(BOOSTERS[name])
+    model.set_params(estimator=LEARNERS[learner], n_estimators=ROUNDS, random_state=0, **params)
+    extra = {"sample_domain": source} if name == "combined" else {}
+    return model.fit(X, y, sample_weight=weight, **extra)
+
+
+def sources(n):
+    return np.where(np.arange(n) % 3 == 0, "a", "b")
+
+
+def assert_same_run(one, other, rtol=1e-10):
+    assert one.n_iter_ == other.n_iter_ > 1
+    np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, rtol=rtol)
+    for column in ("edge", "gain", "error_bound", "train_error", "min_margin", "ess"):
+        np.testing.assert_allclose(
+            one.history_[column], other.history_[column], rtol=1e-8, atol=1e-10, err_msg=column
+        )
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_whole_weights_are_repetitions(name, n_classes, learner):
+    X, y = data(n_classes)
+    times = np.random.RandomState(1).randint(0, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    source = sources(len(y))
+    weighted = fit(name, learner, X, y, times, source)
+    repeated = fit(name, learner, X[rows], y[rows], None, source[rows])
+    assert_same_run(weighted, repeated)
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    shares = np.bincount(rows, weights=repeated.distribution_, minlength=len(y))
+    np.testing.assert_allclose(weighted.distribution_, shares, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_of_weight_zero_are_absent(name, n_classes):
+    X, y = data(n_classes)
+    X = X.copy()
+    kept = np.random.RandomState(2).uniform(size=len(y)) < 0.7
+    X[~kept] = 1e6  # would dominate any split or scale
+    weight, source = np.where(kept, 1.5, 0.0), sources(len(y))
+    with_zeros = fit(name, "tree", X, y, weight, source)
+    without = fit(name, "tree", X[kept], y[kept], weight[kept], source[kept])
+    np.testing.assert_array_equal(with_zeros.estimator_weights_, without.estimator_weights_)
+    np.testing.assert_array_equal(with_zeros.distribution_[kept], without.distribution_)
+    assert not with_zeros.distribution_[~kept].any()
+    assert with_zeros.n_inert_rows_ == with_zeros.certificate_.inert_rows == np.sum(~kept)
+
+
+def test_a_class_of_weight_zero_does_not_exist():
+    X, y = data(3)
+    model = fit("entropy", "tree", X, y, (y != 1).astype(float))
+    np.testing.assert_array_equal(model.classes_, [0, 2])
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_unit_of_weights_changes_nothing(name, n_classes):
+    X, y = data(n_classes)
+    weight = np.random.RandomState(3).uniform(0.5, 2.0, len(y))
+    source = sources(len(y))
+    one = fit(name, "tree", X, y, weight, source)
+    other = fit(name, "tree", X, y, 1024.0 * weight, source)
+    np.testing.assert_array_equal(one.estimator_weights_, other.estimator_weights_)
+    assert_same_run(one, fit(name, "tree", X, y, 1e-150 * weight, source))
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weights_over_six_hundred_orders_of_magnitude(name, n_classes):
+    X, y = data(n_classes)
+    source = sources(len(y))
+    weight = 10.0 ** np.linspace(-300, 300, len(y))
+    rng = np.random.RandomState(0)
+    rng.shuffle(weight)
+    inert = int(np.sum(weight < 1e200))
+    with pytest.warns(InertRowsWarning, match=f"^{inert} rows have less than 1e-100"):
+        model = fit(name, "tree", X, y, weight, source)
+    assert model.n_inert_rows_ == inert
+    assert np.all(np.isfinite(model.estimator_weights_))
+    assert np.all(np.isfinite(model.decision_function(X)))
+    assert model.distribution_.sum() == pytest.approx(1.0)
+    assert model.certificate_.measured_error <= model.certificate_.error_bound
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("learner", LEARNERS)  # a logistic regression sees the unit of weights
+@pytest.mark.parametrize("given", [False, True], ids=["alone", "times sample_weight"])
+def test_class_weight_multiplies_sample_weight(name, learner, given):
+    X, y = data(3)
+    source = sources(len(y))
+    weight = np.random.RandomState(4).uniform(0.5, 2.0, len(y)) if given else None
+    by_hand = np.array([1.0, 3.0, 0.5])[y] * (1.0 if weight is None else weight)
+    one = fit(name, learner, X, y, weight, source, class_weight={1: 3.0, 2: 0.5})
+    assert_same_run(one, fit(name, learner, X, y, by_hand, source))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_balanced_classes_have_equal_shares(n_classes):
+    X, y = data(n_classes)
+    drop = (y == 1) & (np.arange(len(y)) % 3 > 0)
+    X, y = X[~drop], y[~drop]
+    balanced = fit("smooth", "logistic", X, y, class_weight="balanced")
+    by_hand = len(y) / (n_classes * np.bincount(y)[y])
+    assert_same_run(balanced, fit("smooth", "logistic", X, y, by_hand))
+    assert balanced.history_["edge"][0] != fit("smooth", "logistic", X, y).history_["edge"][0]
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_balanced_counts_weights_and_not_rows(name):
+    X, y = data(2)
+    times = np.random.RandomState(5).randint(0, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    source = sources(len(y))
+    weighted = fit(name, "tree", X, y, times, source, class_weight="balanced")
+    repeated = fit(name, "tree", X[rows], y[rows], None, source[rows], class_weight="balanced")
+    assert_same_run(weighted, repeated)
+
+
+def test_class_weight_zero_leaves_a_class_out():
+    X, y = data(3)
+    model = fit("entropy", "tree", X, y, class_weight={1: 0.0})
+    np.testing.assert_array_equal(model.classes_, [0, 2])
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ({7: 2.0}, r"class_weight names classes that are not in y: \[7\]"),
+        ({0: -1.0}, r"class_weight must be finite and at least 0, got \{0: -1.0\}"),
+        ({0: np.inf}, r"class_weight must be finite and at least 0, got \{0: inf\}"),
+        ({0: 0.0, 1: 0.0}, r"class_weight=.* leaves no row with positive weight"),
+        ("fair", "'class_weight' parameter .* Got 'fair' instead"),
+    ],
+)
+def test_class_weights_that_make_no_sense(class_weight, message):
+    X, y = data(2)
+    with pytest.raises(ValueError, match=message):
+        fit("entropy", "tree", X, y, class_weight=class_weight)

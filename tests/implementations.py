@@ -1,0 +1,73 @@
+"""Every implementation of a pluggable part, run through one conformance suite."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import wrightomega, xlogy
+
+from maboost.boosting import combined, maboost, madaboost, smooth, sparseboost
+from maboost.mirror import (
+    CappedSimplex,
+    Entropy,
+    Euclidean,
+    FermiDirac,
+    Hypercube,
+    Orthant,
+    Regularizer,
+    Simplex,
+)
+
+
+@dataclass
+class Elastic(Regularizer):
+    """A user's regularizer, as in the README."""
+
+    strong_convexity = 1.0
+
+    def phi(self, u):
+        return 0.5 * u * u + xlogy(u, u) - u
+
+    def grad(self, u):
+        return u + np.log(u)
+
+    def grad_inverse(self, x):
+        return wrightomega(x)
+
+
+REGULARIZERS = [
+    Entropy(),
+    Euclidean(),
+    FermiDirac(1.5),
+    FermiDirac(4.0),
+    FermiDirac(20.0),
+    Elastic(),
+]
+
+DOMAINS = [
+    Simplex(),
+    CappedSimplex(1.0),
+    CappedSimplex(3.0),
+    CappedSimplex(np.array([0.5, np.inf, 2.0, 2.0, 2.0, 5.0, 1.0, 1.0, 1.0, 3.0, 3.0, np.inf])),
+    Orthant(),
+    Hypercube(),
+]
+
+BOOSTERS = [
+    *(
+        maboost(regularizer, domain, update, step)
+        for regularizer in REGULARIZERS
+        for domain in (Simplex(), CappedSimplex(3.0))
+        for update in ("active", "lazy")
+        for step in ("paper", "corrective")
+    ),
+    maboost(step="maxmargin"),
+    maboost("euclidean", step="maxmargin", via=Orthant()),
+    maboost("entropy", CappedSimplex(3.0), step="paper", via=Simplex()),
+    smooth(2.0, learning_rate=0.3, trim="auto"),
+    combined(np.where(np.arange(150) < 60, np.inf, 4.0)),
+    sparseboost(),
+    sparseboost(kappa=0.5, step="paper"),
+    sparseboost(kappa=0.5, l1_decay=0.5),
+    madaboost(),
+    madaboost(step="paper"),
+]

@@ -1,0 +1,87 @@
+"""The shipped conformance checks, over everything that is shipped (and one user's regularizer)."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from maboost.learners import EstimatorLearner
+from maboost.mirror import CappedSimplex, Euclidean
+from maboost.testing import check_booster, check_domain, check_learner, check_regularizer
+from tests.implementations import BOOSTERS, DOMAINS, REGULARIZERS
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
+def test_regularizer(regularizer):
+    check_regularizer(regularizer)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: repr(d)[:40])
+def test_domain(domain, width):
+    check_domain(domain, 12, width=width)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize(
+    "booster", BOOSTERS, ids=lambda b: f"{b.ascent!r}-{type(b.step).__name__}"[:90]
+)
+def test_booster(booster, n_classes):
+    check_booster(booster, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("response", ["votes", "proba"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "estimator", [DecisionTreeClassifier(max_depth=2), LogisticRegression(), GaussianNB()], ids=repr
+)
+def test_learner(estimator, n_classes, response):
+    check_learner(EstimatorLearner(estimator, np.arange(n_classes), response), n_classes=n_classes)
+
+
+class WrongSlope(Euclidean):
+    def grad(self, u):
+        return 1.01 * u
+
+
+class TooConvex(Euclidean):
+    strong_convexity = 2.0
+
+
+class Leaky(CappedSimplex):
+    """Claims to be the capped simplex but projects onto the simplex."""
+
+    def row_caps(self):
+        return float("inf")
+
+    def contains(self, u, measure, tol=1e-9):
+        return bool(np.all(u <= 3.0 + tol))
+
+
+class Deaf(EstimatorLearner):
+    """Ignores weights."""
+
+    def prepare(self, X, labels, n_classes):
+        producer = super().prepare(X, labels, n_classes)
+        produce = type(producer).produce
+
+        class Ignoring(type(producer)):
+            def produce(self, weights, rows, rewards, random_state):
+                return produce(self, np.ones_like(weights), rows, rewards, random_state)
+
+        return Ignoring(producer.learner, X, labels)
+
+
+def test_checks_can_fail():
+    with pytest.raises(AssertionError, match="not the derivative"):
+        check_regularizer(WrongSlope())
+    with pytest.raises(AssertionError, match=r"strong_convexity=2\.0 is too large"):
+        check_regularizer(TooConvex())
+    with pytest.raises(AssertionError, match="outside the domain"):
+        check_domain(Leaky(3.0))
+    labels = np.arange(120) % 2
+    X = np.random.default_rng(0).normal(size=(120, 3)) + 0.2 * labels[:, None]
+    deaf = Deaf(DecisionTreeClassifier(max_depth=1), np.arange(2))
+    with pytest.raises(AssertionError, match="ignores weights"):
+        check_learner(deaf, X, labels)

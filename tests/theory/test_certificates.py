@@ -1,0 +1,271 @@
+"""Every row of the certificate table, after every round of every kind of booster."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maboost.boosting.certificate import ErrorBound, margin_bound
+from maboost.boosting.history import Record
+from maboost.boosting.loop import Run
+from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
+from maboost.mirror import CappedSimplex, Hypercube, Orthant, Regularizer, Simplex, project
+from tests.helpers import (
+    DOMAINS,
+    REGULARIZERS,
+    Problem,
+    divergence,
+    examples,
+    random_domain,
+    random_problem,
+    rounds,
+    seeds,
+    vertex,
+)
+
+STEPS = ("paper", "maxmargin", "corrective")
+
+problems = st.builds(
+    lambda seed, n, n_classes, response, weighted: random_problem(
+        np.random.default_rng(seed), n, 5, n_classes, response, weighted
+    ),
+    seeds,
+    st.integers(2, 12),
+    st.sampled_from([2, 3, 4]),
+    st.sampled_from(["votes", "real"]),
+    st.booleans(),
+)
+
+
+def slack(*numbers: float) -> float:
+    """Rounding: 1e-9 of the numbers compared."""
+    return 1e-9 * (1.0 + sum(abs(x) for x in numbers))
+
+
+def points_of(run: Run, rng: np.random.Generator) -> list[np.ndarray]:
+    """Densities of the domain: from the middle of it, near its border, and corners."""
+    regularizer, domain = run.booster.ascent.regularizer, run.booster.ascent.domain
+    n = run.measure.entries.size
+    middle = [
+        project(regularizer, domain, rng.normal(size=n) * scale, run.measure).density
+        for scale in (0.3, 3.0, 30.0)
+    ]
+    orders = [rng.normal(size=n), run.margins, -run.margins]
+    return middle + [vertex(order, run.measure, domain, regularizer.upper) for order in orders]
+
+
+def check_star(run: Run, rng: np.random.Generator) -> None:
+    """The inequality from which all others follow: <w*, M> >= G - B(w*, D)."""
+    base = run.measure.entries
+    for u in points_of(run, rng):
+        cost = divergence(run.booster.ascent.regularizer, u, np.ones(u.size), base)
+        reached = math.fsum(base * u * run.margins)
+        assert reached >= run.gain - cost - slack(run.gain, cost, reached)
+
+
+def check_margins_are_sums(problem: Problem, run: Run, steps: list, losses: list) -> None:
+    """The margins of the run are those of the ensemble, from its hypotheses alone."""
+    expected = -np.sum([eta * d for eta, d in zip(steps, losses, strict=True)], axis=0)
+    np.testing.assert_allclose(run.margins, expected, rtol=0, atol=slack(run.total_step))
+
+
+def inverse_beta(regularizer: Regularizer, name: str, gain: float) -> float:
+    """The column of the table, or bisection of beta's definition."""
+    if gain <= 0.0:
+        return 1.0
+    if name == "entropy":
+        return math.exp(-gain)
+    if name == "euclidean":
+        return 1.0 / (1.0 + 2.0 * gain)
+
+    def beta(level: float) -> float:
+        at, zero, one = regularizer.phi(np.array([1.0 / level, 0.0, 1.0]))
+        return float(level * at + (1.0 - level) * zero - one)
+
+    low, high = 1.0 / min(regularizer.upper, 1e12), 1.0
+    if beta(low) <= gain:
+        return low
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if beta(middle) > gain else (low, middle)
+    return high
+
+
+def check_errors(run: Run, record: Record, name: str, groups: np.ndarray, limits: dict) -> None:
+    """Training error overall and on each group: counted, bounded, and the bound's formula."""
+    regularizer, width = run.booster.ascent.regularizer, run.measure.width
+    D = run.measure.rows_base
+    wrong = run.margins.reshape(-1, width).min(axis=1) <= 0.0
+    assert record.train_error == pytest.approx(math.fsum(D[wrong]), abs=1e-12)
+    assert record.train_error <= record.error_bound + 1e-9
+    level = inverse_beta(regularizer, name, run.gain)
+    caps = np.broadcast_to(run.booster.ascent.domain.row_caps(), D.shape)
+    floor = min(max(1.0 / caps.min(), width / regularizer.upper), 1.0)
+    assert run.bound.floor == pytest.approx(floor, rel=1e-12)
+    assert record.error_bound == pytest.approx(min(1.0, max(floor, width * level)), rel=1e-9)
+    for group, limit in limits.items():
+        inside = groups == group
+        share = math.fsum(D[inside])
+        bound = run.bound.of_group(run.gain, share, limit)
+        expected = min(1.0, max(limit or 0.0, width * level / share))
+        assert bound == pytest.approx(expected, rel=1e-9)
+        assert math.fsum(D[inside & wrong]) / share <= bound + 1e-9
+
+
+def check_margin(run: Run, record: Record, name: str) -> None:
+    """The soft margin (by sorting) against its certificate, and the certificate's formula."""
+    ascent, measure, total = run.booster.ascent, run.measure, run.total_step
+    worst = vertex(run.margins, measure, ascent.domain, ascent.regularizer.upper)
+    soft = math.fsum(measure.entries * worst * run.margins)
+    tolerance = slack(soft, run.gain)
+    assert record.soft_margin * total == pytest.approx(soft, abs=tolerance)
+    assert record.min_margin * total == pytest.approx(run.margins.min(), abs=tolerance)
+    assert record.margin_bound * total <= soft + tolerance
+    caps = np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base)
+    k = min(float(caps.max()) * measure.width, ascent.regularizer.upper)
+    at, zero, one = ascent.regularizer.phi(np.array([k, 0.0, 1.0]))
+    radius = {"entropy": math.log(k), "euclidean": 0.5 * (k - 1.0)}.get(
+        name, float((at - zero) / k + zero - one)
+    )
+    assert record.margin_bound * total == pytest.approx(run.gain - radius, abs=slack(radius))
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("update", ["active", "lazy"])
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize("name", REGULARIZERS)
+@given(problem=problems, seed=seeds, rate=st.sampled_from([1.0, 1.0, 0.3]))
+@examples(12)
+def test_certificates(name, kind, update, step, problem, seed, rate):
+    rng = np.random.default_rng(seed)
+    groups, limits, domain = grouped(kind, problem, rng)
+    booster = maboost(REGULARIZERS[name], domain, update, step, rate)
+    run = problem.run(booster)
+    steps, losses = [], []
+    for produced in (next(run, None) for _ in range(6)):
+        if produced is None:
+            break
+        record = produced.record
+        steps.append(record.step)
+        losses.append(run.game.loss(produced.hypothesis.scores(np.arange(problem.n))))
+        check_margins_are_sums(problem, run, steps, losses)
+        check_star(run, rng)
+        check_errors(run, record, name, groups, limits)
+        check_margin(run, record, name)
+
+
+def grouped(kind: str, problem: Problem, rng: np.random.Generator):
+    """Two data sources; with a cap a row, the one of the second follows from its error limit."""
+    groups = rng.integers(0, 2, size=problem.n)
+    groups[0], groups[-1] = 0, 1
+    shares = {g: float(problem.base[groups == g].sum()) for g in (0, 1)}
+    if kind == "simplex":
+        return groups, {0: None, 1: None}, Simplex()
+    if kind == "cap":
+        k = float(rng.uniform(1.05, 4.0))
+        return groups, {g: 1.0 / (k * share) for g, share in shares.items()}, CappedSimplex(k)
+    limits = {0: None if rng.integers(2) else float(rng.uniform(0.1, 0.6)), 1: 0.3}
+    caps = group_caps(shares, limits)
+    return groups, limits, CappedSimplex(np.array([caps[g] for g in groups.tolist()]))
+
+
+@pytest.mark.parametrize("update", ["active", "lazy"])
+@pytest.mark.parametrize("name", REGULARIZERS)
+@given(problem=problems, seed=seeds, step=st.sampled_from(STEPS))
+@examples(15)
+def test_caps_of_any_size_in_any_row(name, update, problem, seed, step):
+    """Caps below one, where the run does not start at the base measure, and infinite ones."""
+    rng = np.random.default_rng(seed)
+    domain = random_domain("caps", problem.base, rng)
+    run = problem.run(maboost(REGULARIZERS[name], domain, update, step))
+    for record in rounds(run, 6):
+        check_star(run, rng)
+        check_errors(run, record, name, np.zeros(problem.n), {})
+        check_margin(run, record, name)
+
+
+@pytest.mark.parametrize("name", REGULARIZERS)
+@pytest.mark.parametrize(
+    ("domain", "via"),
+    [
+        (Simplex(), Orthant()),
+        (CappedSimplex(1.7), Simplex()),
+        (CappedSimplex(1.7), Hypercube(1.7)),
+        (CappedSimplex(1.3), CappedSimplex(2.0)),
+    ],
+    ids=["orthant", "simplex", "hypercube", "capped"],
+)
+@given(problem=problems, seed=seeds, step=st.sampled_from(["paper", "maxmargin"]))
+@examples(10)
+def test_double_projection(domain, via, name, problem, seed, step):
+    if problem.n_classes > 2 and isinstance(via, Hypercube):
+        via = Hypercube(via.bound * (problem.n_classes - 1))  # entries, where caps are on rows
+    rng = np.random.default_rng(seed)
+    run = problem.run(maboost(REGULARIZERS[name], domain, "active", step, via=via))
+    for record in rounds(run, 6):
+        check_star(run, rng)
+        check_errors(run, record, name, np.zeros(problem.n), {})
+        check_margin(run, record, name)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("kappa", "decay"), [(1.0, None), (0.5, None), (0.2, None), (0.5, 0.05)], ids=str
+)
+@given(problem=problems, seed=seeds)
+@examples(12)
+def test_sparseboost(kappa, decay, step, problem, seed):
+    rng = np.random.default_rng(seed)
+    run = problem.run(sparseboost(kappa, decay, step))
+    width, lightest = run.measure.width, run.measure.rows_base.min()
+    for record in rounds(run, 8):
+        check_star(run, rng)
+        bound = min(1.0, width / (1.0 + 2.0 * max(run.gain, 0.0)))
+        assert record.error_bound == pytest.approx(bound, rel=1e-12)
+        assert record.train_error <= bound + 1e-9
+        certified = run.gain - 0.5 * (width / lightest - 1.0)
+        assert record.margin_bound * run.total_step == pytest.approx(certified, rel=1e-9)
+        assert run.margins.min() >= certified - slack(certified)
+
+
+def potential(margins: np.ndarray, base: np.ndarray) -> float:
+    r"""MadaBoost's :math:`\sum D\psi(-M)`."""
+    psi = np.where(margins >= 0.0, np.exp(-np.abs(margins)), 1.0 - margins)
+    return math.fsum(base * psi)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@given(problem=problems)
+@examples(25)
+def test_madaboost(step, problem):
+    run = problem.run(madaboost(step))
+    lightest = run.measure.entries.min()
+    for record in rounds(run, 8):
+        phi = potential(run.margins, run.measure.entries)
+        assert phi == pytest.approx(1.0 - run.gain, abs=1e-9)
+        assert record.error_bound == pytest.approx(min(1.0, run.measure.width * phi), abs=1e-9)
+        assert record.train_error <= record.error_bound + 1e-9
+        certified = 1.0 - phi / lightest
+        assert record.margin_bound * run.total_step == pytest.approx(
+            certified, abs=slack(certified)
+        )
+        assert run.margins.min() >= certified - slack(certified)
+
+
+@given(problem=problems, k=st.floats(1.05, 6.0), cap=st.floats(1.0, 6.0))
+@examples(30)
+def test_floors(problem, k, cap):
+    """FermiDirac promises nothing below (K-1)/k, caps nothing below 1/k; whichever is higher."""
+    regularizer = type(REGULARIZERS["fermi-dirac"])(k)
+    for domain, floor in ((Simplex(), 0.0), (CappedSimplex(cap), 1.0 / cap)):
+        run = problem.run(maboost(regularizer, domain, step="paper"))
+        bound = ErrorBound.of(run.booster.ascent, run.measure)
+        expected = min(1.0, max(floor, run.measure.width / k))
+        assert bound.floor == pytest.approx(expected, rel=1e-12)
+        assert bound(1e6) == pytest.approx(expected, rel=1e-12)
+        assert bound(0.0) == 1.0
+        assert margin_bound(run.booster.ascent, 0.0, run.measure) <= 1e-12
