@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 import threading
@@ -48,7 +49,7 @@ seeds = st.integers(0, 2**32 - 1)
 class _Exchange:
     def __init__(self, size: int) -> None:
         self.slots: list = [None] * size
-        self.barrier = threading.Barrier(size, timeout=60)
+        self.barrier = threading.Barrier(size, timeout=20)
 
 
 class ShardCommunicator:
@@ -93,13 +94,15 @@ def on_shards(count: int, work: Callable[[Communicator], object]) -> list:
 
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(guarded, rank) for rank in range(count)]
-        return [future.result() for future in futures]
+        results = [future.result() for future in futures]
+    assert not exchange.barrier.broken, "shards waited for each other in vain"
+    return results
 
 
 def cuts(n: int, count: int, rng: np.random.Generator) -> list[slice]:
     """`count` slices that cover n rows; some may be empty."""
     edges = [0, *sorted(rng.integers(0, n + 1, size=count - 1).tolist()), n]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -159,15 +162,21 @@ def divergence(regularizer: Regularizer, u: Array, z: Array, base: Array) -> flo
     return math.fsum(base * (phi(u) - phi(z) - slope))
 
 
-def random_domain(kind: str, base: Array, rng: np.random.Generator) -> Domain:
-    """A simplex, a scalar cap, or a cap a row of which some are infinite and some below one."""
+def random_domain(
+    kind: str, base: Array, rng: np.random.Generator, upper: float = math.inf
+) -> Domain:
+    """A simplex, a scalar cap, or a cap a row of which some are infinite and some below one.
+
+    Rows hold a mass of at least one in all, also if no density may exceed `upper`.
+    """
     if kind == "simplex":
         return Simplex()
     if kind == "cap":
         return CappedSimplex(float(rng.uniform(1.05, 4.0)))
     caps = rng.uniform(0.3, 4.0, size=base.size)
     caps[rng.random(base.size) < 0.3] = math.inf
-    caps *= max(1.0, 1.05 / float(base @ np.minimum(caps, 1.0 / base)))
+    while base @ np.minimum(caps, upper) < 1.02:
+        caps *= 1.1
     return CappedSimplex(caps)
 
 

@@ -7,6 +7,7 @@ source) and get a booster that provably works under it, with a certificate.
 from maboost._version import __version__
 from maboost.estimators import (
     CombinedBoostClassifier,
+    HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
@@ -15,6 +16,7 @@ from maboost.estimators import (
 
 __all__ = [
     "CombinedBoostClassifier",
+    "HistTreeClassifier",
     "MABoostClassifier",
     "MadaBoostClassifier",
     "SmoothBoostClassifier",

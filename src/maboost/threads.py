@@ -13,13 +13,31 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
-__all__ = ["Threads"]
+__all__ = ["Threads", "available_threads"]
 
 Result = TypeVar("Result")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_pools.clear)
+
+
+def available_threads(n_jobs: int | None = None) -> int:
+    """How many threads `n_jobs` asks for.
+
+    None means all cores this process may use, within ``OMP_NUM_THREADS`` where that is set (joblib
+    sets it in its workers, so that nested parallelism does not crowd the machine); no result depends
+    on the number. Negative numbers count from all cores, as in joblib.
+    """
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning; use None for all cores, or a positive number")
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 class Threads:

@@ -75,16 +75,16 @@ def test_stumps_vote_alike_in_every_round(name, seed):
     assert_same(theirs, ours, X)
 
 
-@pytest.mark.parametrize("name", ["breast cancer", "digits, odd or even", "hastie", "moons"])
+@pytest.mark.parametrize("name", ["digits, odd or even", "hastie", "flipped labels", "moons"])
 def test_trees_of_depth_two_vote_alike_in_every_round(name):
     X, y = DATA[name]()
     assert_same(*fit_both(DecisionTreeClassifier(max_depth=2), X, y, seed=0), X)
 
 
-@pytest.mark.parametrize("seed", [0, 3])  # with 7 a leaf of two rows is in balance to the last bit
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_trees_get_the_same_seeds(seed):
     X, y = DATA["flipped labels"]()
-    tree = DecisionTreeClassifier(max_depth=2, max_features=2, splitter="random")
+    tree = DecisionTreeClassifier(max_depth=1, max_features=3)
     theirs, ours = fit_both(tree, X, y, seed)
     assert_same(theirs, ours, X)
     drawn = [e.random_state for e in ours.estimators_]

@@ -8,12 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from maboost.boosting.certificate import ErrorBound, margin_bound
-from maboost.boosting.history import Record
-from maboost.boosting.loop import Run
-from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
-from maboost.mirror import CappedSimplex, Hypercube, Orthant, Regularizer, Simplex, project
 from tests.helpers import (
     DOMAINS,
     REGULARIZERS,
@@ -26,6 +20,12 @@ from tests.helpers import (
     seeds,
     vertex,
 )
+
+from maboost.boosting.certificate import ErrorBound, margin_bound
+from maboost.boosting.history import Record
+from maboost.boosting.loop import Run
+from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
+from maboost.mirror import CappedSimplex, Hypercube, Orthant, Regularizer, Simplex, project
 
 STEPS = ("paper", "maxmargin", "corrective")
 
@@ -180,7 +180,7 @@ def grouped(kind: str, problem: Problem, rng: np.random.Generator):
 def test_caps_of_any_size_in_any_row(name, update, problem, seed, step):
     """Caps below one, where the run does not start at the base measure, and infinite ones."""
     rng = np.random.default_rng(seed)
-    domain = random_domain("caps", problem.base, rng)
+    domain = random_domain("caps", problem.base, rng, REGULARIZERS[name].upper)
     run = problem.run(maboost(REGULARIZERS[name], domain, update, step))
     for record in rounds(run, 6):
         check_star(run, rng)

@@ -16,6 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.mirror.coded import Coded
+from maboost.threads import Threads
+
 __all__ = ["Game"]
 
 Array = NDArray[np.float64]
@@ -64,13 +67,31 @@ class Game:
         else:
             own = np.take_along_axis(scores, self.labels[:, None], axis=1)
             d = (np.take_along_axis(scores, self._wrong, axis=1) - own).reshape(-1)
-        outside = np.abs(d) > 1.0 + 1e-9
-        if not np.all(np.isfinite(d)) or outside.any():
+        low, high = (float(d.min()), float(d.max())) if d.size else (0.0, 0.0)
+        if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):  # NaN fails both
             raise ValueError(
                 "a hypothesis returned scores outside [-1, 1] (two classes) or [0, 1] (more), or NaN; "
                 "see maboost.testing.check_learner"
             )
         return d
+
+    def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> Coded:
+        """The loss of a two-class hypothesis that answers ``answers[leaves]``, as codes."""
+        low, high = float(answers.min()), float(answers.max())
+        if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):
+            raise ValueError(f"a tree answers between {low!r} and {high!r}, outside [-1, 1]")
+        codes = np.empty(len(leaves), dtype=np.uint16)
+
+        def work(a: int, b: int) -> None:
+            np.multiply(leaves[a:b], 2, out=codes[a:b], casting="unsafe")
+            codes[a:b] += self._small_labels[a:b]
+
+        threads.over(len(leaves), work)
+        return Coded(np.column_stack([answers, -answers]).reshape(-1), codes)
+
+    @cached_property
+    def _small_labels(self) -> NDArray[np.uint8]:
+        return self.labels.astype(np.uint8)
 
     def rewards(self, weights: Array) -> Array:
         """What a unit of score for each class earns on each row, given the pairs' weights."""

@@ -22,6 +22,7 @@ from maboost.boosting.history import Record
 from maboost.boosting.trimming import Trim, shown_rows
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
+from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 from maboost.mirror.steps import Situation, StepRule, scaled
@@ -32,6 +33,7 @@ __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
 Array = NDArray[np.float64]
 
 ZERO_EDGE = 1e-12
+ZERO_MASS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class _Found:
     edge: float
     rows: int
     exact: bool
+    coded: Coded | None
 
 
 class Run:
@@ -147,10 +150,10 @@ class Run:
         return self
 
     def __next__(self) -> Round:
-        if self.ended is None and self.state.mass <= 0.0:
-            self.ended = "no row has weight left"
         if self.ended is None and self.bound.hypercube and self.error <= 0.0:
             self.ended = "every row is right"  # MadaBoost's step is a multiple of the error
+        if self.ended is None and self.state.mass <= ZERO_MASS:
+            self.ended = "no row has weight left"  # the error is below that, and so are all steps
         if self.ended is not None:
             raise StopIteration
         began = time.perf_counter()
@@ -160,9 +163,30 @@ class Run:
             raise StopIteration
         return self._advance(found, began)
 
+    @property
+    def density(self) -> Array:
+        """The density of the current distribution, of mass one."""
+        state = self.state
+        return state.density if state.mass == 1.0 else state.density / state.mass
+
+    def _losses(self, h: Hypothesis) -> tuple[Coded | None, Array]:
+        """The loss vector of a hypothesis, with its codes where it takes few values."""
+        leaves = getattr(self.producer, "training_leaves", None)  # not every producer has any
+        known: tuple[Array, NDArray[np.int32]] | None = None
+        if leaves is not None and self.game.width == 1:
+            known = leaves(h)
+        if known is None:
+            return None, self.game.loss(self.producer.training_scores(h))
+        coded = self.game.coded_loss(*known, self.measure.threads)
+        return coded, coded.array(self.measure)
+
+    def _edge(self, density: Array, d: Array) -> float:
+        (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
+        return -loss
+
     def _find(self) -> _Found | None:
         """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
-        density = self.state.density / self.state.mass
+        density = self.density
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
         for delta in trim.tries(self.last_edge):
@@ -171,15 +195,18 @@ class Run:
             weights = (self.weights * rows_density)[shown]
             for rewards in self._reward_tries(density, shown):
                 h = self.producer.produce(weights, rows, rewards, self.random_state)
-                d = self.game.loss(self.producer.training_scores(h))
-                edge = -self.measure.integral(density * d)
+                coded, d = self._losses(h)
+                edge = self._edge(density, d)
                 if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                    h, d, edge = Negated(h), -d, -edge
+                    h, d, edge, coded = Negated(h), -d, -edge, None
                 if edge <= ZERO_EDGE:
                     continue
-                if trim.accepts(delta, edge, self._shown_edge(density * d, rows_density, rows)):
+                shown_edge = edge
+                if delta > 0.0:
+                    shown_edge = self._shown_edge(density * d, rows_density, rows)
+                if trim.accepts(delta, edge, shown_edge):
                     exact = self.learner.exact and delta == 0.0
-                    return _Found(h, d, edge, len(weights), exact)
+                    return _Found(h, d, edge, len(weights), exact, coded)
                 break
         return None
 
@@ -213,15 +240,15 @@ class Run:
         d, edge = found.direction, found.edge
         l1 = booster.l1(edge, self.state.mass, t)
         situation = Situation(
-            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
+            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1, found.coded
         )
         step = scaled(booster.step(situation), booster.learning_rate)
         moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
-        before = self.state
+        before = self.density
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        self.margins -= step.size * d
+        self._add_margins(step.size, d)
         self.rounds = t
         self.last_edge = edge
         self.smallest_edge = min(self.smallest_edge, edge)
@@ -229,8 +256,14 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        record = self._record(before.density / before.mass, found, step.size, moved.gain, val_error)
+        record = self._record(before, found, step.size, moved.gain, val_error)
         return Round(found.hypothesis, replace(record, seconds=time.perf_counter() - began))
+
+    def _add_margins(self, step: float, d: Array) -> None:
+        def work(a: int, b: int) -> None:
+            self.margins[a:b] -= step * d[a:b]
+
+        self.measure.threads.over(d.size, work)
 
     def _watch(self, hypothesis: Hypothesis, step: float) -> float:
         """The error on the validation rows after this round."""
@@ -246,15 +279,15 @@ class Run:
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         rows_density = measure.row_means(density)
-        wrong = self.game.worst_margins(self.margins) <= 0.0
-        row = measure.of_rows
-        train_error, square, nonzero, pairs = (
-            row.integral(wrong.astype(float)),
-            row.integral(rows_density**2),
-            row.total((rows_density > 0.0).astype(float)) / row.count,
-            measure.integral((self.margins <= 0.0).astype(float)),
+        worst = self.game.worst_margins(self.margins)
+        train_error, square = measure.of_rows.integrals_of(
+            lambda part: [(worst[part] <= 0.0).astype(np.float64), rows_density[part] ** 2], 2
         )
-        self.error = pairs
+        used = np.array([np.count_nonzero(rows_density)], dtype=np.int64)
+        nonzero = int(measure.comm.allreduce(used, "sum")[0]) / measure.of_rows.count
+        self.error = train_error
+        if measure.width > 1:
+            self.error = measure.integral((self.margins <= 0.0).astype(np.float64))
         smallest = measure.minimum(self.margins)
         soft = linear_minimum(self.margins, ascent.domain, measure, ascent.regularizer.upper)
         return Record(

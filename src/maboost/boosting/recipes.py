@@ -6,6 +6,7 @@ Where the theory does not allow a combination, the recipe says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -119,7 +120,7 @@ def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) 
     caps = {}
     for group, share in shares.items():
         limit = limits[group]
-        if limit is not None and not 0.0 < limit < 1.0:
+        if limit is not None and not (isinstance(limit, Real) and 0.0 < limit < 1.0):
             raise ValueError(
                 f"error_limits[{group!r}] must be in (0, 1) or None for a primary source, got {limit!r}"
             )

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,9 +23,15 @@ from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.boosting.loop import Booster, Run, Validation
 from maboost.boosting.stopping import MaxSeconds, Stop, TargetError
+from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
+from maboost.learners.base import WeakLearner
+from maboost.learners.tree.learner import TreeHypothesis
+from maboost.learners.tree.predictor import Forest
 from maboost.mirror.measure import BaseMeasure
+from maboost.threads import Threads, available_threads
 
 __all__ = ["BoostingClassifier"]
 
@@ -38,8 +43,19 @@ Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
 _PROBABILITY_SCALE = 2.0  # H estimates half the log odds
 
 
+def default_tree() -> HistTreeClassifier:
+    """The default estimator: depth 3, and no leaf lighter than a millionth of the distribution.
+
+    Without that floor a leaf could answer for rows that weigh next to nothing, such as a class with a
+    tiny `class_weight`.
+    """
+    return HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
+
+
 class BoostingClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers; a subclass lists its parameters and builds its booster."""
+
+    estimator: Any
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
@@ -51,6 +67,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
 
@@ -98,6 +115,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         self._validate_params()
+        self._codes = CategoryCodes.of(X) if self._own_trees() else CategoryCodes()
         X, y = self._checked(X, y)
         weights = row_weights(X, y, sample_weight, self.class_weight)
         rows = weights.kept
@@ -106,24 +124,27 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         validation = self._validation(X_val, y_val, sample_weight_val)
         self._begin(labels, weights)
-        if len(self.classes_) == 1:
-            return self._finish_constant(rows)
-        game = Game(labels, len(self.classes_))
-        measure = BaseMeasure(weights.scaled, game.width)
         booster, groups = self._plan(weights, sample_domain)
+        if len(self.classes_) == 1:
+            return self._finish_constant(weights, groups)
+        game = Game(labels, len(self.classes_))
+        threads = Threads(available_threads(self.n_jobs))
+        measure = BaseMeasure(weights.scaled, game.width, threads=threads)
         random_state = check_random_state(self.random_state)
-        learner = self._learner()
+        learner = self._learner(X, weights, threads)
         run = Run(booster, learner, X, game, weights.shown, measure, random_state, validation)
         reason = self._run(run)
         self._finish(run, weights, reason, groups)
         return self
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-        X, labels = validate_data(self, X, y, **self._input_options())
+        X, labels = validate_data(self, self._codes.applied(X), y, **self._input_options())
         check_classification_targets(labels)
         return X, labels
 
     def _input_options(self) -> dict[str, Any]:
+        if self._own_trees():
+            return INPUT
         return {
             "accept_sparse": ["csr", "csc"],
             "dtype": None,
@@ -131,14 +152,20 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         }
 
     def _default_estimator(self) -> Any:
-        return (
-            DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
-            if self.estimator is None
-            else self.estimator
-        )
+        return default_tree() if self.estimator is None else self.estimator
 
-    def _learner(self) -> EstimatorLearner:
+    def _own_trees(self) -> bool:
+        return isinstance(self._default_estimator(), HistTreeClassifier)
+
+    def _learner(self, X: Any, weights: RowWeights, threads: Threads) -> WeakLearner:
         estimator = self._default_estimator()
+        if isinstance(estimator, HistTreeClassifier):
+            estimator._validate_params()
+            names = getattr(self, "feature_names_in_", None)
+            mask = categorical_mask(estimator.categorical_features, self._codes, names, X.shape[1])
+            return estimator.weak_learner(
+                X.shape[1], len(self.classes_), mask, weights.scaled, threads
+            )
         if self.response == "proba" and not hasattr(estimator, "predict_proba"):
             raise ValueError(
                 f"response='proba' needs an estimator with predict_proba; "
@@ -157,6 +184,11 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             return None
         X_val = self._checked_rows(X_val)
         y_val = np.asarray(y_val)
+        if y_val.shape != (X_val.shape[0],):
+            raise ValueError(
+                f"y_val must have one label for each of the {X_val.shape[0]} rows of X_val, got shape "
+                f"{y_val.shape}"
+            )
         unknown = sorted(set(np.unique(y_val).tolist()) - set(self.classes_.tolist()))
         if unknown:
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
@@ -212,7 +244,7 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         if not self._hypotheses:
             warnings.warn(
                 f"no hypothesis was found ({reason}): the model predicts the heaviest class, "
-                f"{self.classes_[self._heaviest]!r}",
+                f"{self.classes_.tolist()[self._heaviest]!r}",
                 UserWarning,
                 stacklevel=4,
             )
@@ -249,22 +281,29 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             bound=run.bound,
         )
 
-    def _finish_constant(self, rows: NDArray[np.bool_]) -> Self:
+    def _finish_constant(self, weights: RowWeights, sources: Groups) -> Self:
         """One class only: nothing to boost, and nothing to get wrong."""
         self.n_iter_ = 0
-        self.distribution_ = rows / rows.sum()
+        base = weights.scaled / weights.scaled.sum()
+        self.distribution_ = np.zeros(len(weights.kept))
+        self.distribution_[weights.kept] = base
+        groups = {
+            name: GroupBound(float(base[members].sum()), limit, 0.0, 0.0)
+            for name, (members, limit) in sources.items()
+        }
         self.certificate_ = Certificate(
             regularizer="none", domain="none", update="none", rounds=0, gain=0.0, error_bound=0.0,
             measured_error=0.0, margin_bound=0.0, soft_margin=0.0, min_margin=0.0,
             best_margin_bound=0.0, exact=True, floor=0.0, n_classes=1,
-            stopped=f"y has one class only, {self.classes_[0]!r}", inert_rows=self.n_inert_rows_,
+            stopped=f"y has one class only, {self.classes_.tolist()[0]!r}",
+            inert_rows=self.n_inert_rows_, groups=groups,
         )  # fmt: skip
         return self
 
     # ------------------------------------------------------------------------------------ predict
 
     def _checked_rows(self, X: Any) -> Any:
-        return validate_data(self, X, reset=False, **self._input_options())
+        return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
 
     def _staged_votes(self, X: Any) -> Iterator[Array]:
         """H after each round (always the same array); at least once."""
@@ -291,10 +330,18 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def _probabilities(self, votes: Array) -> Array:
         if len(self.classes_) == 1:
             return np.ones((len(votes), 1))
+        x = _PROBABILITY_SCALE * votes
         if votes.ndim == 2:
-            return softmax(_PROBABILITY_SCALE * votes, axis=1)
-        p = expit(_PROBABILITY_SCALE * votes)
-        return np.column_stack([1.0 - p, p])
+            p = softmax(x, axis=1)
+            winner = np.argmax(votes, axis=1)
+        else:
+            p = np.column_stack([expit(-x), expit(x)])
+            winner = (votes > 0.0).astype(np.intp)
+        lost = np.flatnonzero(
+            np.argmax(p, axis=1) != winner
+        )  # votes that differ by a rounding error
+        p[lost, winner[lost]] = np.nextafter(p[lost].max(axis=1), 1.0)
+        return p
 
     def _last(self, staged: Iterator[Array]) -> Array:
         votes = None
@@ -311,7 +358,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
         """
         check_is_fitted(self)
-        return self._last(self._staged_votes(self._checked_rows(X)))
+        X = self._checked_rows(X)
+        trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
+        if not trees or len(trees) < len(self._hypotheses):
+            return self._last(self._staged_votes(X))
+        threads = Threads(available_threads(self.n_jobs))
+        votes = Forest.of(trees).votes(X, self.estimator_weights_, threads)
+        return votes[:, 0] if len(self.classes_) == 2 else votes
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the most votes."""
@@ -323,8 +376,15 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        votes = self.decision_function(X)
+        x = _PROBABILITY_SCALE * votes
+        if len(self.classes_) == 1:
+            return np.zeros((len(x), 1))
+        return (
+            log_softmax(x, axis=1)
+            if x.ndim == 2
+            else np.column_stack([log_expit(-x), log_expit(x)])
+        )
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
         """`decision_function` after each round."""
@@ -373,7 +433,13 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
     def estimators_(self) -> list[Any]:
         """The fitted estimators, in order."""
         check_is_fitted(self)
-        return [getattr(h, "estimator", h) for h in self._hypotheses]
+        like = self._default_estimator()
+        return [
+            HistTreeClassifier.from_tree(like, h.tree, self)
+            if isinstance(h, TreeHypothesis)
+            else getattr(h, "estimator", h)
+            for h in self._hypotheses
+        ]
 
     @property
     def estimator_errors_(self) -> Array:
@@ -392,6 +458,12 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             if not isinstance(estimator, DummyClassifier):  # a constant uses no feature
                 total += step * estimator.feature_importances_
         return total / float(np.sum(self.estimator_weights_))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``estimator__...`` reaches into the default tree too."""
+        if self.estimator is None and any(name.startswith("estimator__") for name in params):
+            self.estimator = default_tree()
+        return super().set_params(**params)
 
     def _allows_nan(self) -> bool:
         return bool(get_tags(self._default_estimator()).input_tags.allow_nan)

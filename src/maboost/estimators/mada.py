@@ -29,7 +29,8 @@ class MadaBoostClassifier(BoostingClassifier):
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier; one whose `fit` takes no `sample_weight` is served by seeded
-        weighted resampling. None means a decision tree of depth 3.
+        weighted resampling. None means
+        ``HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)``, a histogram tree.
     n_estimators : int, default=100
         The largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
@@ -37,7 +38,8 @@ class MadaBoostClassifier(BoostingClassifier):
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
         The step of largest gain, the step of the proofs, or the step of Theorem 2.
     response : {"votes", "proba"}, default="votes"
-        Whether an estimator's `predict` or its `predict_proba` (2p - 1) is boosted.
+        Whether an estimator's `predict` or its `predict_proba` (2p - 1) is boosted. A
+        `HistTreeClassifier` has its own `response`.
     trim : float in [0, 1) or "auto", default=0.0
         Mass of the lightest rows hidden from the estimator; "auto" is the certified rule, which keeps
         at least half of the edge. The edge is always measured on all rows.
@@ -49,6 +51,9 @@ class MadaBoostClassifier(BoostingClassifier):
         Factors on the base measure by class.
     random_state : int, RandomState or None, default=None
         Seeds the estimators and the resampling.
+    n_jobs : int or None, default=None
+        Threads of the tree engine and of the distribution's updates; None means all cores. The model
+        does not depend on it. Foreign estimators have their own.
     verbose : int, default=0
         Print every so many rounds.
 
@@ -102,6 +107,7 @@ class MadaBoostClassifier(BoostingClassifier):
         max_seconds: float | None = None,
         class_weight: Any = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
@@ -114,6 +120,7 @@ class MadaBoostClassifier(BoostingClassifier):
         self.max_seconds = max_seconds
         self.class_weight = class_weight
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:

@@ -55,25 +55,28 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
         if np.any(weight < 0.0):
             at = int(np.argmin(weight))
             raise ValueError(
-                f"Negative values in data passed to `sample_weight`: {weight[at]!r} at row {at}; "
+                f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
                 "weights must be at least 0"
             )
-    top = weight.max(initial=0.0)
+    top = float(weight.max(initial=0.0))
     if not top > 0.0:
         raise ValueError("sample_weight is zero on every row: nothing to learn from")
     scaled = weight / top
+    positive = weight > 0.0
     if class_weight is not None:
-        scaled = scaled * _class_factors(y, scaled, class_weight)
-        top_scaled = scaled.max()
+        factors = _class_factors(y, scaled, class_weight)
+        scaled = scaled * factors
+        positive &= factors > 0.0
+        top_scaled = float(scaled.max())
         if not top_scaled > 0.0:
             raise ValueError(f"class_weight={class_weight!r} leaves no row with positive weight")
         scaled, top = scaled / top_scaled, top * top_scaled
     kept = scaled >= _SMALLEST_SHARE
-    underflowed = int(np.sum((weight > 0.0) & ~kept))
-    if underflowed and class_weight is None:
+    underflowed = int(np.sum(positive & ~kept))
+    if underflowed:
         warnings.warn(
-            f"{underflowed} rows have less than {_SMALLEST_SHARE:g} of the largest sample_weight "
-            "and take no part in the fit",
+            f"{underflowed} rows have less than {_SMALLEST_SHARE:g} of the largest weight and take no "
+            "part in the fit",
             InertRowsWarning,
             stacklevel=3,
         )

@@ -39,7 +39,13 @@ class EstimatorHypothesis:
     def scores(self, X: Any) -> Array:
         K = len(self.classes)
         if self.response == "votes":
-            chosen = np.searchsorted(self.classes, self.estimator.predict(X))
+            predicted = np.asarray(self.estimator.predict(X))
+            chosen = np.minimum(np.searchsorted(self.classes, predicted), K - 1)
+            if not np.all(self.classes[chosen] == predicted):
+                raise ValueError(
+                    f"predict of {type(self.estimator).__name__} returned labels that are not among "
+                    f"the classes it was given, {self.classes.tolist()!r}"
+                )
             if K == 2:
                 return 2.0 * chosen.astype(np.float64) - 1.0
             return np.eye(K)[chosen]
@@ -106,6 +112,9 @@ class EstimatorProducer:
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         return hypothesis.scores(self.X)
+
+    def training_leaves(self, hypothesis: Hypothesis) -> None:
+        return None
 
     def _fit(
         self,

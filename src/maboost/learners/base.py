@@ -45,6 +45,9 @@ class Producer(Protocol):
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         """The hypothesis on all training rows."""
 
+    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
+        """The same for two classes as a short table and an index into it a row; None if there is none."""
+
 
 class WeakLearner(Protocol):
     """Makes producers.

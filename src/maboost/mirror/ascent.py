@@ -41,7 +41,7 @@ Update = Literal["active", "lazy"]
 
 @dataclass(frozen=True)
 class AscentState:
-    """Where the ascent stands.
+    r"""Where the ascent stands.
 
     Attributes
     ----------
@@ -51,11 +51,15 @@ class AscentState:
         The point u of the domain; the distribution is ``D * u / mass``.
     mass : float
         The integral of u: one on the simplex, anything on the orthant and the hypercube.
+    potential : float
+        :math:`\langle\theta, u\rangle_D - R(u)`, the dual potential at theta; steps gain by
+        lowering it.
     """
 
     theta: Array
     density: Array
     mass: float
+    potential: float
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,9 @@ class MirrorAscent:
         self.domain.check(measure)
         n = measure.entries.size
         theta = np.full(n, float(self.regularizer.grad(np.array([1.0]))[0]))
-        return self._state(theta, project(self.regularizer, self.domain, theta, measure), measure)
+        return self._arrive(theta, project(self.regularizer, self.domain, theta, measure), measure)[
+            0
+        ]
 
     def move(
         self,
@@ -137,47 +143,47 @@ class MirrorAscent:
                 "an l1 term acts only where the mass is free: use Euclidean() with Orthant(); on a "
                 "simplex the l1 norm is constant"
             )
-        theta = state.theta + step * (direction - l1)
+        theta = np.empty_like(state.theta)
+
+        def advance(a: int, b: int) -> None:
+            np.multiply(direction[a:b] - l1 if l1 else direction[a:b], step, out=theta[a:b])
+            theta[a:b] += state.theta[a:b]
+
+        measure.threads.over(theta.size, advance)
         if self.via is not None:
             return self._move_twice(state, theta, direction, step, measure)
         projected = project(self.regularizer, self.domain, theta, measure, guess)
-        new = self._state(theta, projected, measure)
-        gain = self.gain(state, new.density, direction, step, measure, l1)
-        return Moved(new, gain)
+        new, reached = self._arrive(theta, projected, measure)
+        return Moved(new, state.potential - reached - step * l1)
 
-    def gain(
-        self,
-        state: AscentState,
-        density: Array,
-        direction: Array,
-        step: float,
-        measure: BaseMeasure,
-        l1: float = 0.0,
-    ) -> float:
-        """The gain of the step from `state` that ended at `density`."""
-        phi = self.regularizer.phi
-        moved, edge, mass = measure.integrals(
-            [
-                phi(density) - phi(state.density) - _product(state.theta, density - state.density),
-                -direction * density,
-                density,
-            ]
-        )
-        penalty = step * l1 * (mass - 1.0) if l1 else 0.0
-        return moved + step * edge + penalty
-
-    def _state(self, theta: Array, projected: Projected, measure: BaseMeasure) -> AscentState:
+    def _arrive(
+        self, theta: Array, projected: Projected, measure: BaseMeasure
+    ) -> tuple[AscentState, float]:
+        """The state after a projection, and the potential at the unprojected dual point."""
         density = projected.density
-        if not self.domain.normalised:
-            lazy = theta
-            mass = measure.integral(density)
-        else:
-            lazy, mass = None, 1.0
+        normalised = self.domain.normalised
         if self.update == "active":
-            return AscentState(projected.dual, density, mass)
-        if lazy is None:  # a common shift changes no projection: take it out before it grows
-            lazy = (theta - projected.center) - projected.tau
-        return AscentState(lazy, density, mass)
+            new = projected.dual
+        elif normalised:  # a common shift changes no projection: take it out before it grows
+            new = np.empty_like(theta)
+
+            def shift(a: int, b: int) -> None:
+                np.subtract(theta[a:b], projected.center, out=new[a:b])
+                new[a:b] -= projected.tau
+
+            measure.threads.over(theta.size, shift)
+        else:
+            new = theta
+        active, regularizer = self.update == "active", self.regularizer
+
+        def columns(part: slice) -> list[Array]:
+            u = density[part]
+            cost = regularizer.phi_at(u, new[part]) if active else regularizer.phi(u)
+            found = [theta[part] * u - cost, new[part] * u - cost]
+            return found if normalised else [*found, u]
+
+        reached, potential, *mass = measure.integrals_of(columns, 2 if normalised else 3)
+        return AscentState(new, density, mass[0] if mass else 1.0, potential), reached
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure
@@ -199,7 +205,8 @@ class MirrorAscent:
                 phi(u_next) - phi(p) - _product(first.dual, u_next - p),
             ]
         )
-        return Moved(self._state(first.dual, second, measure), half_one + step * edge + half_two)
+        new, _ = self._arrive(first.dual, second, measure)
+        return Moved(new, half_one + step * edge + half_two)
 
     def paper_step(self, edge: float, mass: float, error: float, l1: float = 0.0) -> float:
         r"""The step of the paper's proofs.

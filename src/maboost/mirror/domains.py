@@ -100,6 +100,8 @@ class CappedSimplex(Domain):
             )
 
     def row_caps(self) -> Array | float:
+        if isinstance(self.caps, np.ndarray) and self.caps.dtype == np.float64 and self.caps.ndim:
+            return self.caps
         caps = np.asarray(self.caps, dtype=np.float64)
         return float(caps) if caps.ndim == 0 else caps
 

@@ -183,11 +183,12 @@ def project_entropy_rows(
     """
     table = theta.reshape(measure.rows, measure.width)
     tops = table.max(axis=1, initial=-np.inf)
-    totals = tops + np.log(np.exp(table - tops[:, None]).mean(axis=1))
-    found = project_entropy(totals, caps, measure.of_rows, guess)
+    center = measure.maximum(tops)  # out of the totals first: log means are small beside it
+    inside = table - tops[:, None]
+    log_means = np.log(np.exp(inside).mean(axis=1))
+    near = None if guess is None else guess - center
+    found = project_entropy((tops - center) + log_means, caps, measure.of_rows, near)
     if found is None:
         return None
-    center, tau = found.center, found.tau
-    extra = ((totals - center) - tau) - found.dual  # > 0 in capped rows only
-    dual = ((table - center) - tau - extra[:, None]).reshape(-1)
-    return Projected(np.exp(dual), center, tau, lambda: dual)
+    dual = (inside + (found.dual - log_means)[:, None]).reshape(-1)
+    return Projected(np.exp(dual), center, found.center + found.tau, lambda: dual)

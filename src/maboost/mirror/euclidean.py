@@ -46,11 +46,11 @@ def project_euclidean(
         problem = _Problem(theta, caps, measure, center, span)
         tau = problem.root(guess)
         if tau is None:
-            return None
-        if abs(tau) <= _RESOLVED:
             break
+        if abs(tau) <= _RESOLVED:
+            return problem.projected(tau)
         center = guess = center + tau  # once more, with the rows around the root in full precision
-    return problem.projected(tau)
+    return None
 
 
 class _Problem:
@@ -153,17 +153,20 @@ def _piecewise_root(
         if sign * (value - 1.0) < 0.0:
             return (new if math.isfinite(new) else end - sign * (high - low)), False
     tau = 0.5 * (low + high)
-    for _ in range(200):
+    for attempt in range(200):
         value, new = newton(tau)
-        if new == tau or value == 1.0:
-            break
+        if (
+            new == tau or value == 1.0
+        ):  # the quotient itself: it does not depend on how tau was found
+            return (new if math.isfinite(new) else tau), True
         if value > 1.0:
             low = tau
         else:
             high = tau
-        if not low <= new <= high:
+        # every third step halves the bracket: Newton's method alone may jump between two pieces for ever
+        if attempt % 3 == 2 or not low < new < high:
             new = 0.5 * (low + high)
             if not low < new < high:
                 break
         tau = new
-    return tau, True
+    return high, True

@@ -115,24 +115,36 @@ def _settle(
             dual[over] = regularizer.grad(limits[over])
         else:
             table = dual.reshape(measure.rows, measure.width).copy()
-            table[over] -= _row_shifts(point, table[over], limits[over])[:, None]
+            rows = theta.reshape(table.shape)[over]
+            table[over] = _capped_rows(point, rows, limits[over], regularizer.upper)
             dual = table.reshape(-1)
             density = point(dual)
     return Projected(density, center, tau, lambda: np.maximum(dual, bottom))
 
 
-def _row_shifts(point: Callable[[Array], Array], rows: Array, caps: Array) -> Array:
-    """For each row the shift >= 0 that brings its mean density down to its cap (bisection)."""
-    low, high = np.zeros(len(rows)), np.ones(len(rows))
-    while True:
-        over = point(rows - high[:, None]).mean(axis=1) > caps
-        if not over.any():
-            break
-        high = np.where(over, 2.0 * high, high)
+def _capped_rows(point: Callable[[Array], Array], rows: Array, caps: Array, upper: float) -> Array:
+    """The dual points of rows shifted, each by itself, until its mean density is its cap (bisection).
+
+    A shift is counted from the largest entry that is free: the cap leaves room for so many entries at
+    `upper`, and the next one may be far below them, where a shift from the top would be too coarse.
+    """
+    width = rows.shape[1]
+    full = np.minimum((caps * width / upper).astype(np.intp), width - 1)
+    x = rows - np.take_along_axis(-np.sort(-rows, axis=1), full[:, None], axis=1)
+
+    def over(shift: Array) -> NDArray[np.bool_]:
+        mean: Array = point(x - shift[:, None]).mean(axis=1)
+        return mean > caps
+
+    low, high = np.full(len(rows), -1.0), np.ones(len(rows))
+    while (outside := over(high)).any():
+        high = np.where(outside, 2.0 * high, high)
+    while (outside := ~over(low)).any():
+        low = np.where(outside, 2.0 * low, low)
     for _ in range(200):
         middle = 0.5 * (low + high)
         if np.all((middle <= low) | (middle >= high)):
             break
-        over = point(rows - middle[:, None]).mean(axis=1) > caps
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-    return high
+        above = over(middle)
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return x - high[:, None]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
 from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.coded import Coded, coded_moments
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Euclidean
@@ -34,10 +35,10 @@ _BLOCK = 1 << 15
 
 
 class Corrected(NamedTuple):
-    """The corrective step and the shift of the projection it leads to."""
+    """The corrective step, and the shift of the projection it leads to where that is known."""
 
     step: float
-    shift: float
+    shift: float | None
 
 
 @njit(nogil=True, cache=True)
@@ -85,27 +86,43 @@ def euclidean_weights(x, base, caps, moving):
 
 
 def joint_corrective(
-    ascent: MirrorAscent, state: AscentState, direction: Array, edge: float, measure: BaseMeasure
+    ascent: MirrorAscent,
+    state: AscentState,
+    direction: Array,
+    edge: float,
+    measure: BaseMeasure,
+    l1: float = 0.0,
+    coded: Coded | None = None,
 ) -> Corrected | None:
-    """Newton's method in (step, shift); None where it does not apply or does not converge."""
+    """Newton's method in (step, shift); None where it does not apply or does not converge.
+
+    Off the plane of mass one there is no shift, and the method runs in the step alone.
+    """
     rowwise = measure.width > 1 and not ascent.domain.unbounded
-    fast = type(ascent.regularizer) in (Entropy, Euclidean)
-    if not fast or not ascent.domain.normalised or rowwise:
+    if type(ascent.regularizer) not in (Entropy, Euclidean) or rowwise:
         return None
-    problem = _Problem(ascent, state, direction, measure)
-    step, shift = min(edge, 0.9), 0.0
+    simplex = ascent.domain.normalised and ascent.domain.unbounded
+    if coded is not None and simplex and type(ascent.regularizer) is Entropy:
+        return _by_leaf_sums(coded, state, edge, measure)
+    problem = _Problem(ascent, state, direction, measure, l1, coded)
+    plane = ascent.domain.normalised
+    step, shift = min(edge * state.mass, 0.9), 0.0
     previous = math.inf
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
-        residual = max(abs(loss), abs(mass - 1.0))
-        if residual <= 2e-14 or (residual < 1e-11 and residual >= previous):
-            return None if problem.clipped else Corrected(step, shift)
-        determinant = h00 * h11 - h01 * h01
-        if not determinant > 1e-12 * h00 * h11 or residual > 4.0 * previous:
+        off = 1.0 - mass if plane else 0.0
+        slope = loss + l1
+        residual = max(abs(slope), abs(off))
+        scale = 1.0 if plane else state.mass
+        if residual <= 2e-14 * scale or (residual < 1e-11 * scale and residual >= previous):
+            return None if problem.clipped else Corrected(step, shift if plane else None)
+        # gradient of Psi: (slope, off); Hessian: ((h11, -h01), (-h01, h00))
+        cross, down = (h01, h00) if plane else (0.0, 1.0)
+        determinant = down * h11 - cross * cross
+        if not determinant > 1e-12 * down * h11 or residual > 4.0 * previous:
             return None
-        # gradient of Psi: (loss, 1 - mass); Hessian: ((h11, -h01), (-h01, h00))
-        move = -(h00 * loss + h01 * (1.0 - mass)) / determinant
-        drift = -(h01 * loss + h11 * (1.0 - mass)) / determinant
+        move = -(down * slope + cross * off) / determinant
+        drift = -(cross * slope + h11 * off) / determinant
         damping = min(1.0, 2.0 / max(abs(move), abs(drift), 1e-300))
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step < 60.0:
@@ -114,17 +131,50 @@ def joint_corrective(
     return None
 
 
+def _by_leaf_sums(
+    coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
+) -> Corrected | None:
+    """Entropy on the simplex: the next edge needs only the masses of the codes."""
+    masses, d = coded.masses(state.density, measure), coded.values
+    held = masses > 0.0
+    masses, d = masses[held], d[held]
+    if not np.any(d > 0.0):
+        return None
+    step = edge
+    for _ in range(100):
+        u = masses * np.exp(step * (d - d.max()))
+        u /= u.sum()
+        loss = float(np.sum(u * d))
+        spread = float(np.sum(u * d * d)) - loss * loss
+        if not spread > 0.0:
+            return None
+        move = -loss / spread
+        step += min(max(move, -2.0), 2.0)
+        if not 0.0 < step < 60.0:
+            return None
+        if abs(move) <= 1e-15 * step:
+            break
+    return Corrected(step, None)
+
+
 class _Problem:
     """Passes over the rows for one direction."""
 
     def __init__(
-        self, ascent: MirrorAscent, state: AscentState, direction: Array, measure: BaseMeasure
+        self,
+        ascent: MirrorAscent,
+        state: AscentState,
+        direction: Array,
+        measure: BaseMeasure,
+        l1: float,
+        coded: Coded | None,
     ) -> None:
         self.entropy = type(ascent.regularizer) is Entropy
         self.theta = state.theta
-        self.direction = direction
+        self.direction = direction - l1 if l1 else direction
         self.measure = measure
-        self.caps = ascent.domain.row_caps()
+        caps = ascent.domain.row_caps()
+        self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
         flat = np.atleast_1d(np.asarray(self.caps))
         self.endless = bool(np.any(np.isinf(flat)))
         highest = max(
@@ -133,13 +183,27 @@ class _Problem:
         self.bound = 16.0 * highest
         self.grid = fixed_point(measure.largest * self.bound, measure.count)
         self.clipped = False
+        self.coded = coded if self.entropy and not l1 and not self.endless else None
+        if self.coded is not None:
+            self.powers = self._powers(ascent, state)
+
+    def _powers(self, ascent: MirrorAscent, state: AscentState) -> Array:
+        """e^theta: the density itself where a step departs from the projected point."""
+        if ascent.update == "active":
+            return state.density
+        out = np.empty_like(state.theta)
+
+        def work(a: int, b: int) -> None:
+            np.exp(np.minimum(state.theta[a:b], 600.0), out=out[a:b])
+
+        self.measure.threads.over(out.size, work)
+        return out
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
+        work = self._work if self.coded is None else self._coded_work
         with np.errstate(over="ignore"):
-            parts = self.measure.threads.over(
-                self.theta.size, lambda a, b: self._work(a, b, step, shift)
-            )
+            parts = self.measure.threads.over(self.theta.size, lambda a, b: work(a, b, step, shift))
         total = self.measure.comm.allreduce(np.sum(parts, axis=0), "sum").tolist()
         self.clipped = total[7] > 0
         value = self.grid.value
@@ -160,7 +224,20 @@ class _Problem:
             if self.endless and np.max(x) > self.bound:  # beyond the grid of the sums
                 sums[7] += 1
                 np.minimum(x, self.bound, out=x)
-            caps = self.caps[part] if isinstance(self.caps, np.ndarray) else self.caps
-            weigh(x, self.measure.entries[part], caps, moving)
+            weigh(x, self.measure.entries[part], self._limits(part), moving)
             sums[:7] += moments(x, moving, self.direction[part], self.grid[:3])
         return sums
+
+    def _coded_work(self, a: int, b: int, step: float, shift: float) -> Integers:
+        assert self.coded is not None
+        sums = np.zeros(8, dtype=np.int64)
+        part = slice(a, b)
+        factors = np.exp(step * self.coded.values - shift)
+        sums[:7] = coded_moments(
+            self.powers[part], self.measure.entries[part], self._limits(part),
+            self.coded.codes[part], factors, self.coded.values, self.grid[:3],
+        )  # fmt: skip
+        return sums
+
+    def _limits(self, part: slice) -> Array | float:
+        return self.caps[part] if isinstance(self.caps, np.ndarray) else self.caps

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.coded import Coded
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
@@ -59,6 +60,8 @@ class Situation:
         The total gain so far.
     l1 : float
         The l1 factor of this round.
+    coded : Coded, optional
+        The direction as codes and a table, where it takes few values.
     """
 
     ascent: MirrorAscent
@@ -70,6 +73,7 @@ class Situation:
     error: float = 1.0
     gain: float = 0.0
     l1: float = 0.0
+    coded: Coded | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class Corrective(Component):
         closed = self._closed_form(s)
         if closed is not None:
             return closed
-        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure)
+        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure, s.l1, s.coded)
         if found is not None:
             return Step(found.step, guess=found.shift)
         return self._search(s)

@@ -8,6 +8,7 @@ which of the lightest rows a learner may be spared.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ Array = NDArray[np.float64]
 
 _BUCKETS = 1024
 
+Grids = tuple[tuple[float, ...], tuple[float, ...]]
+
 
 class LowerTail(NamedTuple):
     """The lowest values that hold a given weight: all below `level`, and a part of those at it."""
@@ -34,12 +37,51 @@ class LowerTail(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _bucket_weights(values, weights, low, factor, scale, sums):
+def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums):
+    """Folded sums of weight and of weight * value by bucket."""
+    last = sums.shape[0] - 1
     for i in range(values.size):
-        bucket = min(int((values[i] - low) * factor), sums.shape[0] - 1)
-        high, rest = split(weights[i], scale[0], scale[1], scale[2])
+        bucket = min(int((values[i] - low) * factor), last)
+        high, rest = split(weights[i], weight_scale[0], weight_scale[1], weight_scale[2])
         sums[bucket, 0] += high
         sums[bucket, 1] += rest
+        term = weights[i] * values[i]
+        high, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
+        sums[bucket, 2] += high
+        sums[bucket, 3] += rest
+
+
+@njit(nogil=True, cache=True)
+def _in_bucket(values, low, factor, last, chosen, marks):
+    for i in range(values.size):
+        marks[i] = min(int((values[i] - low) * factor), last) == chosen
+
+
+def _bucketed(
+    values: Array, weights: Array, low: float, factor: float, grids: Grids, measure: BaseMeasure
+) -> NDArray[np.int64]:
+    """The sums of all buckets over all shards."""
+
+    def work(a: int, b: int) -> NDArray[np.int64]:
+        sums = np.zeros((_BUCKETS, 4), dtype=np.int64)
+        _bucket_sums(values[a:b], weights[a:b], low, factor, *grids, sums)
+        return sums
+
+    sums = np.sum(measure.threads.over(values.size, work), axis=0)
+    return measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 4)
+
+
+def _members(
+    values: Array, low: float, factor: float, chosen: int, measure: BaseMeasure
+) -> NDArray[np.bool_]:
+    """Which values lie in the chosen bucket."""
+    marks = np.empty(values.size, dtype=bool)
+
+    def work(a: int, b: int) -> None:
+        _in_bucket(values[a:b], low, factor, _BUCKETS - 1, chosen, marks[a:b])
+
+    measure.threads.over(values.size, work)
+    return marks
 
 
 def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasure) -> LowerTail:
@@ -58,33 +100,32 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     >>> lower_tail(np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.5]), 0.75, rows)
     LowerTail(level=2.0, below=0.5, integral=1.0)
     """
-    comm = measure.comm
-    largest = max(measure.maximum(weights), 0.0)
-    count = int(comm.allreduce(np.array([values.size], dtype=np.int64), "sum")[0])
-    scale = fixed_point(largest, count)
+    count = int(measure.comm.allreduce(np.array([values.size], dtype=np.int64), "sum")[0])
+    low, high = measure.minimum(values), measure.maximum(values)
+    heaviest = max(measure.maximum(weights), 0.0)
+    weight_grid = fixed_point(heaviest, count)
+    moment_grid = fixed_point(heaviest * max(abs(low), abs(high)), count)
+    grids = weight_grid[:3], moment_grid[:3]
     some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
-    below = np.zeros(2, dtype=np.int64)
+    below = np.zeros(4, dtype=np.int64)
     while True:
-        low, high = measure.minimum(some), measure.maximum(some)
         factor = _BUCKETS / (high - low) if high > low else math.inf
         if not math.isfinite(factor):
             level = low if high == low else high
             break
-        sums = np.zeros((_BUCKETS, 2), dtype=np.int64)
-        _bucket_weights(some, their, low, factor, scale[:3], sums)
-        sums = comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
+        sums = _bucketed(some, their, low, factor, grids, measure)
         running = np.cumsum(sums, axis=0) + below
-        weight = np.array([scale.value(*pair) for pair in running.tolist()])
-        chosen = min(int(np.searchsorted(weight, target)), _BUCKETS - 1)
+        upto = running[:, :2].tolist()
+        chosen = bisect_left(range(_BUCKETS - 1), target, key=lambda j: weight_grid.value(*upto[j]))
         while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
             chosen -= 1
         if chosen > 0:
             below = running[chosen - 1]
-        inside = np.minimum(((some - low) * factor).astype(np.int64), _BUCKETS - 1) == chosen
-        some, their = some[inside], their[inside]
-    held = scale.value(*below.tolist())
-    lower = values < level
-    part = measure.total(np.where(lower, weights * np.where(lower, values, 0.0), 0.0))
+        marks = _members(some, low, factor, chosen, measure)
+        some, their = some[marks], their[marks]
+        low, high = measure.minimum(some), measure.maximum(some)
+    held = weight_grid.value(*below[:2].tolist())
+    part = moment_grid.value(*below[2:].tolist())
     return LowerTail(level, held, part + (target - held) * level)
 
 
@@ -108,10 +149,10 @@ def linear_minimum(
         rows = values if measure.width == 1 else table.min(axis=1)
         if domain.unbounded:
             return measure.minimum(rows)
-        room = np.minimum(domain.row_caps() * measure.rows_base, 1.0)
+        room = measure.room(domain.row_caps())
         return lower_tail(rows, room, 1.0, measure).integral
     rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
     entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
-    row = np.minimum(domain.row_caps() * measure.rows_base, 1.0)[:, None]
+    row = measure.room(domain.row_caps())[:, None]
     room = np.clip(row - rank * entry, 0.0, entry)
     return lower_tail(values, room.reshape(-1), 1.0, measure).integral

@@ -1,0 +1,311 @@
+"""Histogram trees inside the boosters, against LightGBM, XGBoost and scikit-learn in the same run.
+
+Every figure is a ratio of medians of interleaved rounds, ours including projection, step and
+certificate. ``--write`` puts the tables and the plot under docs/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import xgboost
+from peers import LightGBM, XGBoost, adaboost_round, rounds_of, table
+
+from maboost import MABoostClassifier, SmoothBoostClassifier
+from maboost.boosting import Booster, Game, Run, maboost, smooth, sparseboost
+from maboost.learners.tree.grower import GrowthRules
+from maboost.learners.tree.learner import TreeLearner
+from maboost.mirror import BaseMeasure
+from maboost.threads import Threads
+
+DOCS = Path(__file__).parent.parent / "docs"
+THREADS = 2
+
+
+class Prepared:
+    """A learner whose rows are binned already, so that several runs share them."""
+
+    closed_under_negation, takes_costs = False, True
+
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, rules: GrowthRules, like: Prepared | None = None
+    ) -> None:
+        learner = TreeLearner(rules, threads=Threads(THREADS))
+        if like is None:
+            self.producer = learner.prepare(X, y, 2)
+        else:
+            from maboost.learners.tree.learner import TreeProducer
+
+            shared = like.producer
+            self.producer = TreeProducer(learner, shared.data, shared.labels, 2)
+        self.exact = learner.exact
+
+    def prepare(self, *_: object) -> object:
+        return self.producer
+
+
+def run_of(booster: Booster, learner: Prepared, y: np.ndarray) -> Run:
+    n = len(y)
+    measure = BaseMeasure(np.ones(n), threads=Threads(THREADS))
+    return Run(booster, learner, None, Game(y, 2), np.ones(n), measure, np.random.RandomState(0))
+
+
+def dense_rounds(rows: int, repeats: int) -> list[str]:
+    X, y = table(rows, 50)
+    lines = []
+    base: Prepared | None = None
+    for name, depth, leaves, aim in (
+        ("stumps", 1, 2, 0.6), ("depth 3", 3, 8, 0.8), ("depth 6", 6, 64, 1.0), ("31 leaves", None, 31, 1.0),
+    ):  # fmt: skip
+        rules = GrowthRules(max_depth=depth, max_leaf_nodes=None if depth else leaves)
+        learner = Prepared(X, y, rules, base)
+        base = base or learner
+        runs: dict[str, Callable[[], object]] = {}
+        for label, booster in (("MABoost", maboost()), ("smooth", smooth(4.0))):
+            run = run_of(booster, learner, y)
+            runs[label] = lambda run=run: next(run)
+        for peer in (LightGBM, XGBoost):
+            runs[peer.name] = peer(X, y, THREADS, depth, leaves).round
+        t = rounds_of(runs, repeats)
+        best = min(t["LightGBM"], t["XGBoost"])
+        lines.append(
+            f"| {name}, {rows:.0e} x 50 | {t['MABoost'] / best:.2f} | {t['smooth'] / best:.2f} | "
+            f"{aim} | {1e3 * t['MABoost']:.0f}, {1e3 * t['smooth']:.0f} ms; LightGBM "
+            f"{1e3 * t['LightGBM']:.0f}, XGBoost {1e3 * t['XGBoost']:.0f} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def share_not_tree(rows: int, rounds: int = 12) -> str:
+    """How much of a smooth depth-3 round is step, projection and certificate."""
+    X, y = table(rows, 50)
+    learner = Prepared(X, y, GrowthRules(max_depth=3))
+    spent = 0.0
+    produce = learner.producer.produce
+
+    def timed(*a: object) -> object:
+        nonlocal spent
+        began = time.perf_counter()
+        h = produce(*a)
+        spent += time.perf_counter() - began
+        return h
+
+    run = run_of(smooth(4.0), learner, y)
+    for _ in range(3):
+        next(run)
+    learner.producer.produce = timed
+    began = time.perf_counter()
+    for _ in range(rounds):
+        next(run)
+    whole = time.perf_counter() - began
+    return f"| share of a smooth depth-3 round that is not tree, {rows:.0e} rows | {1 - spent / whole:.2f} | 0.30 |"
+
+
+def sparse_rounds(rows: int) -> str:
+    """A round on a distribution with a tenth of the rows, against a dense one."""
+    X, y = table(rows, 50)
+    learner = Prepared(X, y, GrowthRules(max_depth=1))
+    dense = run_of(sparseboost(), learner, y)
+    sparse = run_of(sparseboost(), learner, y)
+    for run in (dense, sparse):
+        next(run)
+    keep = np.zeros(rows)
+    keep[np.random.default_rng(0).choice(rows, rows // 10, replace=False)] = 1.0
+    sparse.state = type(sparse.state)(keep, keep, 0.1)
+
+    def round_of(run: Run) -> Callable[[], object]:
+        state, margins, ended = run.state, run.margins.copy(), run.ended
+
+        def again() -> None:
+            run.state, run.ended = state, ended
+            run.margins[:] = margins
+            next(run)
+
+        return again
+
+    t = rounds_of({"dense": round_of(dense), "sparse": round_of(sparse)}, 7)
+    return (
+        f"| stumps, {rows:.0e} x 50, a tenth of the rows nonzero, against dense | "
+        f"{t['sparse'] / t['dense']:.2f} | 0.25 | ({1e3 * t['sparse']:.0f} and {1e3 * t['dense']:.0f} ms)"
+    )
+
+
+def against_adaboost() -> str:
+    X, y = table(100_000, 50)
+    run = run_of(maboost(), Prepared(X, y, GrowthRules(max_depth=1, votes=True)), y)
+    ours = rounds_of({"ours": lambda: next(run)}, 15)["ours"]
+    return f"| stumps, 1e5 x 50, against scikit-learn's AdaBoost | {ours / adaboost_round(X, y):.4f} | 0.01 |"
+
+
+def prediction(rows: int) -> str:
+    X, y = table(rows, 50)
+    small = slice(0, 50_000)
+    model = MABoostClassifier(n_estimators=100, n_jobs=THREADS).fit(X[small], y[small])
+    light = LightGBM(X[small], y[small], THREADS, 3, 8)
+    extreme = XGBoost(X[small], y[small], THREADS, 3, 8)
+    for _ in range(100):
+        light.round()
+        extreme.round()
+    t = rounds_of(
+        {
+            "ours": lambda: model.decision_function(X),
+            "LightGBM": lambda: light.booster.predict(X, raw_score=True, num_threads=THREADS),
+            "XGBoost": lambda: extreme.booster.inplace_predict(X, predict_type="margin"),
+        },
+        3,
+        warm=1,
+    )
+    best = min(t["LightGBM"], t["XGBoost"])
+    return (
+        f"| predict {rows:.0e} rows, 100 trees of depth 3 | {t['ours'] / best:.2f} | 1.0 | "
+        f"({t['ours']:.2f} s; LightGBM {t['LightGBM']:.2f}, XGBoost {t['XGBoost']:.2f})"
+    )
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+sys.path.insert(0, {here!r})
+from peers import LightGBM, table
+X, y = table({rows}, 50)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if {ours}:
+    from maboost import SmoothBoostClassifier
+    SmoothBoostClassifier(n_estimators=10, n_jobs=2).fit(X, y)
+else:
+    light = LightGBM(X, y, 2, 3, 8)
+    for _ in range(10):
+        light.round()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def memory(rows: int) -> str:
+    here = str(Path(__file__).parent)
+    grown = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", MEMORY.format(rows=rows, ours=ours, here=here)],
+                capture_output=True,
+                check=True,
+                text=True,
+            ).stdout  # fmt: skip
+        )
+        for ours in (True, False)
+    ]
+    return (
+        f"| peak memory above the input, {rows:.0e} x 50, against LightGBM | {grown[0] / grown[1]:.2f} | 1.3 | "
+        f"({grown[0] / 1024:.0f} and {grown[1] / 1024:.0f} MiB)"
+    )
+
+
+SMALL_FIT = """
+import time
+began = time.perf_counter()
+import numpy as np
+from maboost import SmoothBoostClassifier
+X = np.random.default_rng(0).normal(size=(1000, 5))
+SmoothBoostClassifier(n_estimators=10).fit(X, (X[:, 0] > 0).astype(int))
+print(time.perf_counter() - began)
+"""
+
+
+def first_fit() -> list[str]:
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        cold, warm = (
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", SMALL_FIT],
+                    capture_output=True,
+                    check=True,
+                    text=True,
+                    env=environment,
+                ).stdout  # fmt: skip
+            )
+            for _ in range(2)
+        )
+    return [
+        f"| import and first small fit, cold compile cache, seconds | {cold:.1f} | 15 |",
+        f"| the same, warm cache | {warm:.2f} | 1.5 |",
+    ]
+
+
+def growth(rows: int) -> dict[str, list[tuple[int, float, float]]]:
+    """Milliseconds a depth-3 round, ours and LightGBM's, by rows and by features."""
+    found: dict[str, list[tuple[int, float, float]]] = {"rows": [], "features": []}
+    cases = [("rows", n, 20) for n in (10**4, 10**5, 10**6, 10**7) if n <= rows]
+    cases += [("features", 10**5, f) for f in (10, 50, 200, 500)]
+    for kind, n, f in cases:
+        X, y = table(n, f)
+        run = run_of(smooth(4.0), Prepared(X, y, GrowthRules(max_depth=3)), y)
+        t = rounds_of(
+            {"ours": lambda run=run: next(run), "light": LightGBM(X, y, THREADS, 3, 8).round}, 5, 2
+        )
+        found[kind].append((n if kind == "rows" else f, 1e3 * t["ours"], 1e3 * t["light"]))
+        print(kind, found[kind][-1], flush=True)
+        del X, run
+    return found
+
+
+def plot(found: dict[str, list[tuple[int, float, float]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    titles = {"rows": "20 features, by rows", "features": "100,000 rows, by features"}
+    for axis, (kind, points) in zip(axes, found.items(), strict=True):
+        x, ours, light = zip(*points, strict=True)
+        axis.loglog(x, ours, "o-", color="#4269d0", label="maboost (smooth)")
+        axis.loglog(x, light, "s--", color="#ff725c", label="LightGBM")
+        axis.set(xlabel=kind, ylabel="ms a round", title=titles[kind])
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    figure.suptitle("One boosting round with a tree of depth 3, 2 threads")
+    figure.savefig(DOCS / "images" / "tree_growth.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10**6)
+    parser.add_argument(
+        "--growth", type=int, default=10**7, help="largest number of rows in the plot"
+    )
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    SmoothBoostClassifier(n_estimators=2, n_jobs=THREADS).fit(*table(1000, 50))  # compile
+    rounds = dense_rounds(options.rows, 9)
+    others = [sparse_rounds(options.rows), against_adaboost(), prediction(options.rows)]
+    others += [memory(options.rows), share_not_tree(options.rows), *first_fit()]
+    print(*others, sep="\n", flush=True)
+    if not options.write:
+        return
+    plot(growth(options.growth))
+    (DOCS / "performance-trees.md").write_text(
+        "# Trees\n\nWritten by `make bench`. Ratios below one: ours is faster. Our rounds include projection, step and "
+        "certificate; bins, depth and threads (2) are the same for all.\n\n"
+        "| a round | MABoost / faster peer | smooth / faster peer | aim | medians |\n|---|---|---|---|---|\n"
+        + "\n".join(rounds) + "\n\n| what | figure | aim |\n|---|---|---|\n" + "\n".join(others)
+        + "\n\n![Time a round by rows and by features](images/tree_growth.png)\n\n"
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, LightGBM "
+        f"{lightgbm.__version__}, XGBoost {xgboost.__version__}, peak RSS of this run "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB.\n"
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

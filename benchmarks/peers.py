@@ -1,0 +1,88 @@
+"""One boosting round of LightGBM, XGBoost and scikit-learn, set up to do the same work as ours."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import xgboost as xgb
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+
+def table(rows: int, columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A noisy problem with a few informative columns and an interaction."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns))
+    score = X[:, 0] + X[:, 1 % columns] * X[:, 2 % columns] + 0.5 * X[:, 3 % columns] ** 2 - 0.5
+    return X, (score + rng.normal(size=rows) > 0).astype(np.int64)
+
+
+class LightGBM:
+    """Rounds of LightGBM on a prepared data set."""
+
+    name = "LightGBM"
+
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
+    ) -> None:
+        params = {
+            "objective": "binary", "verbosity": -1, "num_threads": threads, "max_bin": 255,
+            "num_leaves": leaves, "max_depth": depth or -1, "min_data_in_leaf": 1,
+            "min_sum_hessian_in_leaf": 0.0, "feature_pre_filter": False, "deterministic": True,
+            "force_row_wise": True, "learning_rate": 0.1,
+        }  # fmt: skip
+        self.booster = lgb.Booster(params, lgb.Dataset(X, y, params=params))
+
+    def round(self) -> None:
+        self.booster.update()
+
+
+class XGBoost:
+    """Rounds of XGBoost's histogram method on a prepared matrix."""
+
+    name = "XGBoost"
+
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
+    ) -> None:
+        self.data = xgb.QuantileDMatrix(X, y, max_bin=255, nthread=threads)
+        params: dict[str, Any] = {
+            "objective": "binary:logistic", "tree_method": "hist", "max_bin": 255,
+            "nthread": threads, "max_depth": depth or 0, "min_child_weight": 0.0, "eta": 0.1,
+        }  # fmt: skip
+        if depth is None:
+            params |= {"grow_policy": "lossguide", "max_leaves": leaves}
+        self.booster = xgb.Booster(params, [self.data])
+        self.done = 0
+
+    def round(self) -> None:
+        self.booster.update(self.data, self.done)
+        self.done += 1
+
+
+def adaboost_round(X: np.ndarray, y: np.ndarray, rounds: int = 3) -> float:
+    """Seconds of one round of scikit-learn's AdaBoost with stumps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=rounds)
+        began = time.perf_counter()
+        model.fit(X, y)
+    return (time.perf_counter() - began) / rounds
+
+
+def rounds_of(runs: dict[str, Any], repeats: int, warm: int = 3) -> dict[str, float]:
+    """Median seconds a round, the runs taking turns so that all see the same machine."""
+    for run in runs.values():
+        for _ in range(warm):
+            run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - began)
+    return {name: float(np.median(t)) for name, t in times.items()}

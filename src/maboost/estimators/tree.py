@@ -1,0 +1,276 @@
+"""Histogram trees behind a scikit-learn face."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maboost.boosting.game import Game
+from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.weights import row_weights
+from maboost.learners.tree.grower import GrowthRules
+from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
+from maboost.learners.tree.predictor import Tree
+from maboost.threads import Threads, available_threads
+
+__all__ = ["HistTreeClassifier"]
+
+Array = NDArray[np.float64]
+
+
+class HistTreeClassifier(ClassifierMixin, BaseEstimator):
+    """A decision tree on binned features, made for boosting under extreme weights.
+
+    Weights are summed in fixed point, so that the tree is the same for any order of rows and any
+    number of threads, and a weight of 2 is exactly the row twice.
+
+    Parameters
+    ----------
+    max_depth : int or None, default=3
+        1 is a stump. None means no limit; then `max_leaf_nodes` or `min_samples_leaf` should be one.
+    max_leaf_nodes : int or None, default=None
+        Grow the best leaf first up to so many; None grows level by level.
+    min_samples_leaf : int, default=1
+        Rows (a true count, not weight) that a leaf must hold.
+    min_weight_fraction_leaf : float in [0, 0.5), default=0.0
+        Share of the total weight that a leaf must hold.
+    max_bins : int in [2, 255], default=255
+        Bins a feature; missing values have one of their own.
+    max_features : int, float in (0, 1], "sqrt" or None, default=None
+        Features drawn at each node.
+    max_features_per_tree : likewise, default=None
+        Features drawn for the whole tree, before those of each node.
+    response : {"real", "sign"}, default="real"
+        What a leaf answers inside a booster: a number in [-1, 1] (a distribution over classes), or a
+        vote. The splitting criterion goes with it: weighted variance, or the edge.
+    categorical_features : "from_dtype", None, mask or list, default="from_dtype"
+        Categorical columns: those of that dtype in a data frame, or as named. Their splits are
+        subsets of categories. Categories not seen in the fit are treated as missing.
+    monotonic_cst : array of {-1, 0, 1} or None, default=None
+        Direction a feature may have on the answer; two classes and real responses only.
+    random_state : int, RandomState or None, default=None
+        Draws features; also the seed of the hash that samples rows for binning above 200,000.
+    n_jobs : int or None, default=None
+        Threads; None means all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array
+    tree_ : Tree
+        The tree as flat arrays.
+    feature_importances_ : array
+        Gain by feature.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import HistTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(HistTreeClassifier(max_depth=2).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "min_weight_fraction_leaf": [Interval(Real, 0, 0.5, closed="left")],
+        "max_bins": [Interval(Integral, 2, 255, closed="both")],
+        "max_features": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            StrOptions({"sqrt"}),
+            None,
+        ],
+        "max_features_per_tree": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            StrOptions({"sqrt"}),
+            None,
+        ],
+        "response": [StrOptions({"real", "sign"})],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "monotonic_cst": ["array-like", None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        max_depth: int | None = 3,
+        *,
+        max_leaf_nodes: int | None = None,
+        min_samples_leaf: int = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_bins: int = 255,
+        max_features: Any = None,
+        max_features_per_tree: Any = None,
+        response: Literal["real", "sign"] = "real",
+        categorical_features: Any = "from_dtype",
+        monotonic_cst: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.max_features_per_tree = max_features_per_tree
+        self.response = response
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------------- used by the boosters
+
+    def weak_learner(
+        self, columns: int, n_classes: int, categorical: NDArray[np.bool_], base: Array,
+        threads: Threads,
+    ) -> TreeLearner:  # fmt: skip
+        """These parameters as a weak learner for a table of so many columns."""
+        rules = GrowthRules(
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
+            features_per_tree=_number(self.max_features_per_tree, columns),
+            features_per_node=_number(self.max_features, columns),
+            votes=self.response == "sign",
+            monotone=self._monotone(columns, n_classes),
+        )
+        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else 0
+        return TreeLearner(rules, self.max_bins, categorical, base, threads, int(seed))
+
+    def _monotone(self, columns: int, n_classes: int) -> tuple[int, ...] | None:
+        if self.monotonic_cst is None:
+            return None
+        signs = np.asarray(self.monotonic_cst)
+        if signs.shape != (columns,) or not np.all(np.isin(signs, (-1, 0, 1))):
+            raise ValueError(
+                f"monotonic_cst must be {columns} numbers out of -1, 0 and 1, got {self.monotonic_cst!r}"
+            )
+        if n_classes > 2 or self.response == "sign":
+            raise ValueError(
+                "monotonic_cst is defined for two classes and response='real' only, got "
+                f"{n_classes} classes and response={self.response!r}"
+            )
+        return tuple(int(s) for s in signs)
+
+    @classmethod
+    def from_tree(cls, like: HistTreeClassifier, tree: Tree, model: Any) -> HistTreeClassifier:
+        """A fitted classifier around one tree of a booster."""
+        made = cls(**like.get_params(deep=False))
+        made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            made.feature_names_in_ = model.feature_names_in_
+        made._codes, made.tree_ = model._codes, tree
+        return made
+
+    # ----------------------------------------------------------------------------------- on its own
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the tree.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        self._validate_params()
+        self._codes = CategoryCodes.of(X)
+        X, labels = validate_data(self, self._codes.applied(X), y, **INPUT)
+        check_classification_targets(labels)
+        weights = row_weights(X, labels, sample_weight, None)
+        if not weights.kept.all():
+            X, labels = _safe_indexing(X, np.flatnonzero(weights.kept)), labels[weights.kept]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        K = max(len(self.classes_), 2)
+        mask = categorical_mask(
+            self.categorical_features,
+            self._codes,
+            getattr(self, "feature_names_in_", None),
+            X.shape[1],
+        )
+        threads = Threads(available_threads(self.n_jobs))
+        learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads)
+        producer = learner.prepare(X, codes, K)
+        rewards = None
+        if K > 2:
+            spread = np.repeat(weights.scaled / (K - 1), K - 1)
+            rewards = Game(codes, K).rewards(spread)
+        found = producer.produce(
+            weights.scaled, None, rewards, check_random_state(self.random_state)
+        )
+        self.tree_ = found.tree
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """The leaves' answers as probabilities."""
+        check_is_fitted(self, "tree_")
+        X = validate_data(self, self._codes.applied(X), reset=False, **INPUT)
+        scores = TreeHypothesis(self.tree_).scores(X)
+        if len(self.classes_) == 1:
+            return np.ones((len(scores), 1))
+        if scores.ndim == 2:
+            return scores
+        p = 0.5 * (1.0 + scores)
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class."""
+        proba = self.predict_proba(X)
+        return self.classes_[np.argmax(proba, axis=1)]
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Gain by feature, summing to one."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.importances(self.n_features_in_)
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves."""
+        check_is_fitted(self, "tree_")
+        return int(np.sum(self.tree_.feature < 0))
+
+    def get_depth(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.depth
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+INPUT: dict[str, Any] = {
+    "accept_sparse": ["csr", "csc"],
+    "dtype": [np.float64, np.float32],
+    "ensure_all_finite": "allow-nan",
+}
+
+
+def _number(features: Any, columns: int) -> int | None:
+    """How many features `max_features` asks for; None means all."""
+    if features is None:
+        return None
+    if features == "sqrt":
+        return max(1, int(math.sqrt(columns)))
+    if isinstance(features, Integral):
+        return min(int(features), columns)
+    return max(1, int(features * columns))

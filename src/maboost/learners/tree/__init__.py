@@ -1,0 +1,1 @@
+"""Histogram trees: binning, histograms, splitting, growing, prediction; one stage a file."""

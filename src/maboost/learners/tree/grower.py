@@ -1,0 +1,361 @@
+"""Growing a tree: level by level, or the best leaf first.
+
+A node owns a slice of one list of rows, kept in ascending order, which a split divides stably. Only the
+smaller child's histogram is counted; the other is the parent's minus that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.learners.tree.binning import Bins
+from maboost.learners.tree.histogram import class_histogram, reward_histogram
+from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.predictor import Tree
+from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
+from maboost.threads import Threads
+
+__all__ = ["Binned", "GrowthRules", "Rewards", "grow"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Binned:
+    """The training rows in bins."""
+
+    bins: Bins
+    by_row: NDArray[np.uint8]
+    by_column: NDArray[np.uint8]
+
+    @property
+    def rows(self) -> int:
+        """Rows of this shard."""
+        return int(self.by_row.shape[0])
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """What rows are worth in this round, in packed cells.
+
+    Two classes: `cells` (n,) and `labels` (n,). More: `cells` (n, K + 1), rewards and then weight and
+    count; `labels` is None.
+    """
+
+    cells: NDArray[np.int64]
+    labels: NDArray[np.uint8] | None
+    count_bits: int
+
+    @property
+    def classes(self) -> int:
+        """0 for two classes, K for more, as :class:`Limits` has it."""
+        return 0 if self.labels is not None else self.cells.shape[1] - 1
+
+
+@dataclass(frozen=True)
+class GrowthRules:
+    """The shape of a tree; see :class:`maboost.HistTreeClassifier` for their meaning."""
+
+    max_depth: int | None = 3
+    max_leaf_nodes: int | None = None
+    min_samples_leaf: int = 1
+    min_weight_fraction_leaf: float = 0.0
+    features_per_tree: int | None = None
+    features_per_node: int | None = None
+    votes: bool = False
+    monotone: tuple[int, ...] | None = None
+
+
+@dataclass
+class _Node:
+    id: int
+    depth: int
+    start: int
+    stop: int
+    sums: NDArray[np.int64]
+    hist: NDArray[np.int64] | None
+    low: float = -1.0
+    high: float = 1.0
+    split: Split | None = None
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+@njit(nogil=True, cache=True)
+def _partition(rows, bins, go_left, spare):
+    """Stable: rows whose bin goes left first. Returns how many did."""
+    left, right = 0, 0
+    for j in range(rows.size):
+        row = rows[j]
+        is_left = go_left[bins[row]]
+        rows[left] = row
+        spare[right] = row
+        left += is_left
+        right += not is_left
+    rows[left:] = spare[:right]
+    return left
+
+
+@njit(nogil=True, cache=True)
+def _assign(rows, bins, go_left, left, right, out):
+    for j in range(rows.size):
+        out[rows[j]] = left if go_left[bins[rows[j]]] else right
+
+
+@njit(nogil=True, cache=True)
+def _assign_all(bins, go_left, left, right, out):
+    for i in range(bins.size):
+        out[i] = left if go_left[bins[i]] else right
+
+
+@dataclass
+class _Growth:
+    """One tree in the making."""
+
+    data: Binned
+    rewards: Rewards
+    rows: NDArray[np.int32] | None
+    rules: GrowthRules
+    threads: Threads
+    rng: np.random.RandomState
+    nodes: list[_Node] = field(default_factory=list)
+    children: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.leaf_of = np.zeros(self.data.rows, dtype=ROW)
+        self.n_bins = self.data.bins.counts
+        columns = len(self.n_bins)
+        self.monotone = np.array(self.rules.monotone or (0,) * columns, dtype=np.int64)
+        self.features = self._drawn(np.arange(columns), self.rules.features_per_tree)
+
+    def _drawn(self, features: NDArray[np.intp], size: int | None) -> NDArray[np.intp]:
+        if size is None or size >= len(features):
+            return features
+        return np.sort(self.rng.choice(features, size, replace=False))
+
+    def histogram(self, node: _Node) -> NDArray[np.int64]:
+        rows = None if self.rows is None else self.rows[node.start : node.stop]
+        r = self.rewards
+        if r.labels is not None:
+            return class_histogram(self.data.by_row, rows, r.cells, r.labels, self.threads)
+        if rows is None:
+            rows = np.arange(self.data.rows, dtype=ROW)
+        return reward_histogram(self.data.by_row, rows, r.cells, self.threads)
+
+    def root(self) -> _Node:
+        size = self.data.rows if self.rows is None else len(self.rows)
+        node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), None)
+        node.hist = self.histogram(node)
+        node.sums = node.hist[0].sum(axis=0)
+        self.limits = Limits(
+            self.rewards.count_bits,
+            self.rewards.classes,
+            SIGN if self.rules.votes else REAL,
+            max(self.rules.min_samples_leaf, 1),
+            self.rules.min_weight_fraction_leaf * self.weight(node),
+        )
+        self.nodes.append(node)
+        return node
+
+    def weight(self, node: _Node) -> float:
+        channel = node.sums.sum() if self.rewards.classes == 0 else node.sums[-1]
+        return float(channel >> self.rewards.count_bits)
+
+    def count(self, sums: NDArray[np.int64]) -> int:
+        mask = (1 << self.rewards.count_bits) - 1
+        if self.rewards.classes == 0:
+            return int(sums[0] & mask) + int(sums[1] & mask)
+        return int(sums[-1] & mask)
+
+    def may_split(self, node: _Node) -> bool:
+        deep = self.rules.max_depth is not None and node.depth >= self.rules.max_depth
+        return not deep and self.count(node.sums) >= 2 * self.limits.min_count
+
+    def search(self, node: _Node) -> Split | None:
+        """The best split of a node that has its histogram."""
+        features = self._drawn(self.features, self.rules.features_per_node)
+        found = self._best(node, features, self.limits)
+        if found is None and self.limits.criterion == SIGN and self._levels_below(node) > 1:
+            # no single split changes a vote, but it may prepare one that does
+            found = self._best(node, features, self.limits._replace(criterion=REAL))
+        return found
+
+    def _levels_below(self, node: _Node) -> float:
+        return math.inf if self.rules.max_depth is None else self.rules.max_depth - node.depth
+
+    def _best(self, node: _Node, features: NDArray[np.intp], limits: Limits) -> Split | None:
+        split = Split(
+            *find_split(
+                node.hist, node.sums, features, self.n_bins, self.data.bins.categorical,
+                self.monotone, limits, node.low, node.high,
+            )
+        )  # fmt: skip
+        noise = 1e-12 * self.weight(node)
+        return split if split.feature >= 0 and split.gain > noise else None
+
+    def divide(self, node: _Node, last: bool) -> tuple[_Node, _Node]:
+        """Split a node; with `last` its children are leaves, and rows only learn their number."""
+        assert node.split is not None
+        split = node.split
+        ids = len(self.nodes), len(self.nodes) + 1
+        column = self.data.by_column[split.feature]
+        cut = node.start
+        if last:
+            self._number_rows(node, column, split.go_left, ids)
+        else:
+            if self.rows is None:
+                self.rows = np.arange(self.data.rows, dtype=ROW)
+            part = self.rows[node.start : node.stop]
+            cut += _partition(part, column, split.go_left, np.empty_like(part))
+        left = _Node(ids[0], node.depth + 1, node.start, cut, split.left, None, node.low, node.high)
+        right = _Node(
+            ids[1],
+            node.depth + 1,
+            cut,
+            node.stop,
+            node.sums - split.left,
+            None,
+            node.low,
+            node.high,
+        )
+        self._bound(node, left, right)
+        self.nodes += [left, right]
+        self.children[node.id] = ids
+        return left, right
+
+    def _number_rows(
+        self,
+        node: _Node,
+        column: NDArray[np.uint8],
+        go_left: NDArray[np.bool_],
+        ids: tuple[int, int],
+    ) -> None:
+        rows = self.rows
+
+        def work(a: int, b: int) -> None:
+            if rows is None:
+                _assign_all(column[a:b], go_left, ids[0], ids[1], self.leaf_of[a:b])
+            else:
+                part = rows[node.start + a : node.start + b]
+                _assign(part, column, go_left, ids[0], ids[1], self.leaf_of)
+
+        self.threads.over(node.size, work)
+
+    def _bound(self, node: _Node, left: _Node, right: _Node) -> None:
+        """Keep later splits below a constrained one on their own side of its middle."""
+        assert node.split is not None
+        constraint = int(self.monotone[node.split.feature])
+        if constraint == 0:
+            return
+        middle = 0.5 * (self.answer(left) + self.answer(right))
+        if constraint > 0:
+            left.high, right.low = middle, middle
+        else:
+            left.low, right.high = middle, middle
+
+    def answer(self, node: _Node) -> float:
+        bits = self.rewards.count_bits
+        reward = float((int(node.sums[1]) >> bits) - (int(node.sums[0]) >> bits))
+        weight = self.weight(node)
+        value = reward / weight if weight > 0.0 else 0.0
+        return min(max(value, node.low), node.high)
+
+    def give_histograms(self, node: _Node, left: _Node, right: _Node) -> None:
+        """Histograms of the children that may be split: count the smaller, subtract for the other."""
+        wanted = [c for c in (left, right) if self.may_split(c)]
+        if wanted:
+            small, large = (left, right) if left.size <= right.size else (right, left)
+            if large in wanted or small in wanted:
+                small.hist = self.histogram(small)
+            if large in wanted:
+                assert node.hist is not None
+                assert small.hist is not None
+                node.hist -= small.hist
+                large.hist = node.hist
+        node.hist = None
+
+    def run(self) -> None:
+        if self.rules.max_leaf_nodes is None:
+            self._level_by_level()
+        else:
+            self._best_first(self.rules.max_leaf_nodes)
+
+    def _level_by_level(self) -> None:
+        level = [self.root()]
+        while level:
+            below: list[_Node] = []
+            for node in level:
+                node.split = self.search(node) if node.hist is not None else None
+                if node.split is None:
+                    self.close(node)
+                    continue
+                last = self._levels_below(node) == 1
+                left, right = self.divide(node, last)
+                if last:
+                    node.hist = None
+                    continue
+                self.give_histograms(node, left, right)
+                below += [left, right]
+            level = below
+
+    def _best_first(self, leaves: int) -> None:
+        queue: list[tuple[float, int]] = []
+
+        def consider(node: _Node) -> None:
+            node.split = self.search(node) if node.hist is not None else None
+            if node.split is None:
+                self.close(node)
+            else:
+                heapq.heappush(queue, (-node.split.gain, node.id))
+
+        consider(self.root())
+        count = 1
+        while queue and count < leaves:
+            node = self.nodes[heapq.heappop(queue)[1]]
+            children = self.divide(node, last=False)
+            self.give_histograms(node, *children)
+            count += 1
+            for child in children:
+                consider(child)
+        for _, id in queue:
+            self.nodes[id].split = None
+            self.close(self.nodes[id])
+
+    def close(self, node: _Node) -> None:
+        """A leaf: its rows learn its number."""
+        node.hist = None
+        if self.rows is None:
+            self.leaf_of[node.start : node.stop] = node.id
+        else:
+            self.leaf_of[self.rows[node.start : node.stop]] = node.id
+
+
+def grow(
+    data: Binned,
+    rewards: Rewards,
+    rows: NDArray[np.intp] | None,
+    rules: GrowthRules,
+    threads: Threads,
+    rng: np.random.RandomState,
+) -> tuple[Tree, NDArray[np.int32]]:
+    """Grow a tree on the shown rows; returns it with the leaf of every row.
+
+    Leaves of shown rows come from growing; hidden rows are sent down the tree.
+    """
+    shown = None if rows is None else rows.astype(ROW)
+    growth = _Growth(data, rewards, shown, rules, threads, rng)
+    growth.run()
+    tree = Tree.from_growth(growth.nodes, growth.children, data.bins, growth)
+    if rows is not None:
+        hidden = np.ones(data.rows, dtype=bool)
+        hidden[rows] = False
+        tree.send_down(data.by_column, np.flatnonzero(hidden).astype(ROW), growth.leaf_of)
+    return tree, growth.leaf_of

@@ -1,0 +1,115 @@
+"""Histograms of weights and counts by feature, bin and class.
+
+A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
+learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits: a resolution
+of 2^-42 of the total mass at a million rows. A row lighter than half of that counts, but weighs
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.learners.tree.layout import CELL, N_BINS
+from maboost.threads import Threads
+
+__all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a cell is read: `count_bits` low bits of count, and the value of one weight unit."""
+
+    count_bits: int
+    unit: float
+
+    @classmethod
+    def of(cls, rows: int, total: float) -> Packing:
+        """For so many rows (over all shards) of so much weight."""
+        bits = int(rows).bit_length()
+        return cls(bits, total * 2.0 ** -(62 - bits))
+
+
+def pack_weights(weights: Array, packing: Packing) -> NDArray[np.int64]:
+    """Cells of single rows: the weight in the high bits and a count of one."""
+    whole = np.rint(weights / packing.unit).astype(CELL)
+    return (whole << packing.count_bits) + 1
+
+
+@njit(nogil=True, cache=True)
+def _add_classes(binned, cells, labels, hist):
+    n, columns = binned.shape
+    for i in range(n):
+        cell, label = cells[i], labels[i]
+        for j in range(columns):
+            hist[j, binned[i, j], label] += cell
+
+
+@njit(nogil=True, cache=True)
+def _add_classes_at(binned, rows, cells, labels, hist):
+    columns = binned.shape[1]
+    for row in rows:
+        cell, label = cells[row], labels[row]
+        for j in range(columns):
+            hist[j, binned[row, j], label] += cell
+
+
+@njit(nogil=True, cache=True)
+def _add_rewards_at(binned, rows, rewards, hist):
+    columns, classes = binned.shape[1], rewards.shape[1]
+    for row in rows:
+        for j in range(columns):
+            bin = binned[row, j]
+            for k in range(classes):
+                hist[j, bin, k] += rewards[row, k]
+
+
+def _summed(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def class_histogram(
+    binned: NDArray[np.uint8],
+    rows: NDArray[np.int32] | None,
+    cells: NDArray[np.int64],
+    labels: NDArray[np.uint8],
+    threads: Threads,
+) -> NDArray[np.int64]:
+    """Cells summed by (feature, bin, class) over the listed rows, or over all."""
+    shape = (binned.shape[1], N_BINS, 2)
+
+    def work(a: int, b: int) -> NDArray[np.int64]:
+        hist = np.zeros(shape, dtype=CELL)
+        if rows is None:
+            _add_classes(binned[a:b], cells[a:b], labels[a:b], hist)
+        else:
+            _add_classes_at(binned, rows[a:b], cells, labels, hist)
+        return hist
+
+    return _summed(threads.over(len(labels) if rows is None else len(rows), work))
+
+
+def reward_histogram(
+    binned: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    rewards: NDArray[np.int64],
+    threads: Threads,
+) -> NDArray[np.int64]:
+    """Reward cells (n, K) summed by (feature, bin, class) over the listed rows."""
+    shape = (binned.shape[1], N_BINS, rewards.shape[1])
+
+    def work(a: int, b: int) -> NDArray[np.int64]:
+        hist = np.zeros(shape, dtype=CELL)
+        _add_rewards_at(binned, rows[a:b], rewards, hist)
+        return hist
+
+    return _summed(threads.over(len(rows), work))

@@ -1,0 +1,151 @@
+"""Histogram trees as a weak learner: rows are binned once, then a tree a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.learners.base import Hypothesis
+from maboost.learners.tree.binning import bin_columns, find_bins
+from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
+from maboost.learners.tree.histogram import Packing, pack_weights
+from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.predictor import Forest, Tree
+from maboost.threads import Threads
+
+__all__ = ["TreeHypothesis", "TreeLearner"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeHypothesis:
+    """A grown tree as a bounded function."""
+
+    tree: Tree
+
+    def scores(self, X: Any) -> Array:
+        votes = Forest.of([self.tree]).votes(X, np.ones(1))
+        return votes[:, 0] if votes.shape[1] == 1 else votes
+
+
+@dataclass(frozen=True)
+class TreeLearner:
+    """Histogram trees.
+
+    Parameters
+    ----------
+    rules : GrowthRules
+    max_bins : int, default=255
+    categorical : boolean array, optional
+        Columns that hold category codes.
+    base : array of shape (n_rows,), optional
+        The measure whose quantiles the bins are; uniform by default.
+    threads : Threads
+    seed : int
+        Of the content hash that samples rows for binning.
+    """
+
+    rules: GrowthRules
+    max_bins: int = 255
+    categorical: NDArray[np.bool_] | None = None
+    base: Array | None = None
+    threads: Threads = field(default_factory=Threads)
+    seed: int = 0
+    closed_under_negation: bool = False
+    takes_costs: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """A voting stump over all features is the best of its class."""
+        r = self.rules
+        free = r.min_samples_leaf <= 1 and r.min_weight_fraction_leaf == 0.0 and r.monotone is None
+        everything = r.features_per_tree is None and r.features_per_node is None
+        return r.votes and r.max_depth == 1 and free and everything
+
+    def prepare(self, X: Any, labels: NDArray[np.intp], n_classes: int) -> TreeProducer:
+        base = np.ones(X.shape[0]) if self.base is None else self.base
+        bins = find_bins(X, base, self.max_bins, self.categorical, self.seed, self.threads)
+        data = Binned(bins, *bin_columns(X, bins, self.threads))
+        return TreeProducer(self, data, labels.astype(np.uint8), n_classes)
+
+
+class TreeProducer:
+    """A :class:`TreeLearner` with its binned rows.
+
+    The leaves of the training rows are known from growing; they are kept for the last tree only.
+    """
+
+    def __init__(
+        self, learner: TreeLearner, data: Binned, labels: NDArray[np.uint8], n_classes: int
+    ) -> None:
+        self.learner = learner
+        self.data = data
+        self.labels = labels
+        self.n_classes = n_classes
+        self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
+
+    def produce(
+        self,
+        weights: Array,
+        rows: NDArray[np.intp] | None,
+        rewards: Array | None,
+        random_state: np.random.RandomState,
+    ) -> TreeHypothesis:
+        packed = self._packed(weights, rows, rewards)
+        tree, leaves = grow(
+            self.data, packed, rows, self.learner.rules, self.learner.threads, random_state
+        )
+        hypothesis = TreeHypothesis(tree)
+        self._last = hypothesis, leaves
+        return hypothesis
+
+    def _packed(
+        self, weights: Array, rows: NDArray[np.intp] | None, rewards: Array | None
+    ) -> Rewards:
+        packing = Packing.of(len(weights), float(np.sum(weights)))
+        cells = pack_weights(weights, packing)
+        if self.n_classes > 2:
+            assert rewards is not None
+            whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
+            cells = np.column_stack([whole, cells])
+        labels = self.labels if self.n_classes == 2 else None
+        return Rewards(_scattered(cells, rows, self.data.rows), labels, packing.count_bits)
+
+    def training_scores(self, hypothesis: Hypothesis) -> Array:
+        answers, leaves = self._leaves(hypothesis)
+        scores = np.empty((self.data.rows, *answers.shape[1:]))
+        self.learner.threads.over(
+            self.data.rows, lambda a, b: np.take(answers, leaves[a:b], axis=0, out=scores[a:b])
+        )
+        return scores
+
+    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
+        answers, leaves = self._leaves(hypothesis)
+        small = answers.ndim == 1 and len(answers) < 1 << 15  # two codes a node fit 16 bits
+        return (answers, leaves) if small else None
+
+    def _leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]]:
+        """The answers of all nodes, and the leaf of every training row."""
+        assert isinstance(hypothesis, TreeHypothesis)
+        tree = hypothesis.tree
+        if self._last is not None and self._last[0] is hypothesis:
+            leaves = self._last[1]
+        else:
+            leaves = np.empty(self.data.rows, dtype=ROW)
+            tree.send_down(self.data.by_column, np.arange(self.data.rows, dtype=ROW), leaves)
+        return tree.value[:, 0] if tree.value.shape[1] == 1 else tree.value, leaves
+
+
+def _scattered(
+    cells: NDArray[np.int64], rows: NDArray[np.intp] | None, n: int
+) -> NDArray[np.int64]:
+    """Cells of the shown rows at their places among all rows; the others are never looked at."""
+    if rows is None:
+        return cells
+    out = np.empty((n, *cells.shape[1:]), dtype=np.int64)
+    out[rows] = cells
+    return out

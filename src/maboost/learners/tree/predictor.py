@@ -1,0 +1,281 @@
+"""Prediction: flat arrays, whole forests in one call, on raw values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.learners.tree.binning import Bins
+from maboost.learners.tree.layout import MISSING_BIN, N_BINS
+from maboost.threads import Threads
+
+__all__ = ["Forest", "Tree"]
+
+Array = NDArray[np.float64]
+
+_TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as arrays over its nodes, the root first and every child after its parent.
+
+    Attributes
+    ----------
+    feature : int32, -1 at leaves
+    threshold : float64; values up to it go left
+    left, right : int32
+    missing_left : bool; where NaN and unseen categories go
+    category_set : int32; index into `categories`, -1 for numbers
+    categories : list of sorted arrays; these values go left
+    value : float64 of shape (n_nodes, answers): one answer for two classes, K for more
+    gain, weight : float64; for importances
+    go_left : bool of shape (n_nodes, 256); the same decisions on bins
+    known : categories of each categorical feature; any other value counts as missing
+    """
+
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    category_set: NDArray[np.int32]
+    categories: list[Array]
+    value: Array
+    gain: Array
+    weight: Array
+    go_left: NDArray[np.bool_]
+    known: dict[int, Array]
+
+    @classmethod
+    def from_growth(
+        cls, nodes: list[Any], children: dict[int, tuple[int, int]], bins: Bins, growth: Any
+    ) -> Tree:
+        """From the nodes of a grown tree."""
+        n = len(nodes)
+        tree = cls(
+            np.full(n, -1, dtype=np.int32), np.full(n, math.inf), np.zeros(n, dtype=np.int32),
+            np.zeros(n, dtype=np.int32), np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int32),
+            [], answers(nodes, growth), np.zeros(n), np.array([growth.weight(v) for v in nodes]),
+            np.zeros((n, N_BINS), dtype=bool),
+            {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
+        )  # fmt: skip
+        for id, (left, right) in children.items():
+            split = nodes[id].split
+            f = split.feature
+            edges = bins.edges[f]
+            tree.feature[id], tree.left[id], tree.right[id] = f, left, right
+            tree.missing_left[id] = split.go_left[MISSING_BIN]
+            tree.gain[id] = split.gain
+            tree.go_left[id] = split.go_left
+            if bins.categorical[f]:
+                tree.category_set[id] = len(tree.categories)
+                tree.categories.append(edges[split.go_left[: len(edges)]])
+            elif split.bin < len(edges):
+                tree.threshold[id] = edges[split.bin]
+        return tree
+
+    def send_down(
+        self, by_column: NDArray[np.uint8], rows: NDArray[np.int32], out: NDArray[np.int32]
+    ) -> None:
+        """The leaves of binned rows, written to ``out[rows]``."""
+        _send_down(by_column, rows, self.feature, self.left, self.right, self.go_left, out)
+
+    @property
+    def depth(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        for node in np.flatnonzero(self.feature >= 0):
+            depth[[self.left[node], self.right[node]]] = depth[node] + 1
+        return int(depth.max())
+
+    def importances(self, columns: int) -> Array:
+        """Gain by feature, summing to one (or to zero for a single leaf)."""
+        total = np.zeros(columns)
+        inner = self.feature >= 0
+        np.add.at(total, self.feature[inner], self.gain[inner])
+        return total / total.sum() if total.sum() > 0.0 else total
+
+
+def answers(nodes: list[Any], growth: Any) -> Array:
+    """What each node answers if it is a leaf."""
+    bits, classes = growth.rewards.count_bits, growth.rewards.classes
+    sums = np.array([v.sums for v in nodes])
+    if classes == 0:
+        reward = ((sums[:, 1] >> bits) - (sums[:, 0] >> bits)).astype(float)
+        if growth.rules.votes:
+            return np.where(reward > 0.0, 1.0, -1.0)[:, None]
+        weight = ((sums[:, 1] >> bits) + (sums[:, 0] >> bits)).astype(float)
+        value = np.divide(reward, weight, out=np.zeros_like(reward), where=weight > 0.0)
+        low, high = np.array([v.low for v in nodes]), np.array([v.high for v in nodes])
+        return np.clip(value, low, high)[:, None]
+    reward = (sums[:, :classes] >> bits).astype(float)
+    if growth.rules.votes:
+        return np.eye(classes)[np.argmax(reward, axis=1)]
+    weight = (sums[:, classes] >> bits).astype(float)[:, None]
+    tilt = np.divide(reward, 2.0 * weight, out=np.zeros_like(reward), where=weight > 0.0)
+    return simplex_rows(1.0 / classes + tilt)
+
+
+def simplex_rows(table: Array) -> Array:
+    """The Euclidean projection of each row onto the probability simplex."""
+    ordered = -np.sort(-table, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, table.shape[1] + 1)
+    last = np.sum(ordered > excess, axis=1) - 1
+    tau = np.take_along_axis(excess, last[:, None], axis=1)
+    rows = np.maximum(table - tau, 0.0)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@njit(nogil=True, cache=True)
+def _send_down(by_column, rows, feature, left, right, go_left, out):
+    for row in rows:
+        node = 0
+        while feature[node] >= 0:
+            node = left[node] if go_left[node, by_column[feature[node], row]] else right[node]
+        out[row] = node
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees laid end to end.
+
+    A right child follows its left sibling, and a leaf is its own left child with an infinite
+    threshold: walking down is arithmetic without branches, the same number of steps for every row.
+    """
+
+    roots: NDArray[np.int64]
+    depths: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: Array
+    left: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    category_start: NDArray[np.int64]
+    category_values: Array
+    category_set: NDArray[np.int32]
+    value: Array
+    known: dict[int, Array]
+
+    @classmethod
+    def of(cls, trees: list[Tree]) -> Forest:
+        """Lay trees end to end."""
+        sizes = [len(t.feature) for t in trees]
+        roots = np.cumsum([0, *sizes]).astype(np.int64)
+        sets = [c for t in trees for c in t.categories]
+        offsets = np.cumsum([0] + [len(t.categories) for t in trees])
+        leaf = np.concatenate([t.feature < 0 for t in trees])
+        left = np.concatenate([t.left + r for t, r in zip(trees, roots, strict=False)])
+        return cls(
+            roots[:-1],
+            np.array([t.depth for t in trees], dtype=np.int64),
+            np.where(leaf, 0, np.concatenate([t.feature for t in trees])).astype(np.int32),
+            np.where(leaf, np.inf, np.concatenate([t.threshold for t in trees])),
+            np.where(leaf, np.arange(len(leaf)), left).astype(np.int32),
+            np.where(leaf, True, np.concatenate([t.missing_left for t in trees])),
+            np.cumsum([0] + [len(c) for c in sets]).astype(np.int64),
+            np.concatenate([*sets, np.empty(0)]),
+            np.concatenate(
+                [
+                    np.where(t.category_set >= 0, t.category_set + o, -1)
+                    for t, o in zip(trees, offsets, strict=False)
+                ]
+            ).astype(np.int32),
+            np.concatenate([t.value for t in trees]),
+            trees[0].known,
+        )
+
+    def _readable(self, block: Any) -> Array:
+        """Float64 by column (a tree looks at few), with unseen categories as NaN."""
+        table = np.asfortranarray(block, dtype=np.float64)
+        for f, codes in self.known.items():
+            at = np.minimum(np.searchsorted(codes, table[:, f]), max(len(codes) - 1, 0))
+            unseen = codes[at] != table[:, f] if len(codes) else np.ones(len(table), dtype=bool)
+            if unseen.any():
+                table = table.copy() if table is block else table
+                table[unseen, f] = np.nan
+        return table
+
+    def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
+        """The weighted sum of all trees' answers, shape (n, answers)."""
+        n = X.shape[0]
+        out = np.zeros((n, self.value.shape[1]))
+        shape = self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left
+        sets = self.category_set, self.category_start, self.category_values
+        walk = _add_votes if not len(self.category_start) > 1 else _add_votes_with_sets
+
+        def work(a: int, b: int) -> None:
+            for start in range(a, b, _TILE):
+                stop = min(start + _TILE, b)
+                block = X[start:stop]
+                block = self._readable(block.toarray() if sp.issparse(block) else block)
+                walk(block, *shape, *sets, self.value, steps, out[start:stop])
+
+        (threads or Threads()).over(n, work)
+        return out
+
+
+@njit(nogil=True, cache=True)
+def _collect(node, value, step, out):
+    for i in range(node.size):
+        for k in range(value.shape[1]):
+            out[i, k] += step * value[node[i], k]
+
+
+@njit(nogil=True, cache=True)
+def _add_votes(
+    X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
+    value, steps, out,
+):  # fmt: skip
+    """All rows of a tile go down a tree together, a level at a time."""
+    node = np.empty(X.shape[0], dtype=np.int32)
+    for t in range(roots.size):
+        node[:] = roots[t]
+        for _ in range(depths[t]):
+            for i in range(node.size):
+                at = node[i]
+                v = X[i, feature[at]]
+                goes_left = (v <= threshold[at]) | ((v != v) & missing_left[at])
+                node[i] = left[at] + (1 - goes_left)
+        _collect(node, value, steps[t], out)
+
+
+@njit(nogil=True, cache=True)
+def _in_set(v, values, start, stop):
+    last = stop
+    while start < stop:
+        middle = (start + stop) // 2
+        if values[middle] < v:
+            start = middle + 1
+        else:
+            stop = middle
+    return start < last and values[start] == v
+
+
+@njit(nogil=True, cache=True)
+def _add_votes_with_sets(
+    X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
+    value, steps, out,
+):  # fmt: skip
+    """The same where some nodes ask for a set of categories."""
+    node = np.empty(X.shape[0], dtype=np.int32)
+    for t in range(roots.size):
+        node[:] = roots[t]
+        for _ in range(depths[t]):
+            for i in range(node.size):
+                at = node[i]
+                v = X[i, feature[at]]
+                which = category_set[at]
+                if v != v:
+                    goes_left = missing_left[at]
+                elif which >= 0:
+                    goes_left = _in_set(v, set_values, set_start[which], set_start[which + 1])
+                else:
+                    goes_left = v <= threshold[at]
+                node[i] = left[at] + (1 - goes_left)
+        _collect(node, value, steps[t], out)

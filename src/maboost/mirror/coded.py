@@ -1,0 +1,98 @@
+"""Directions that take few values.
+
+A tree answers with one number a leaf, so its loss vector takes at most two values a leaf. Knowing
+which (a code a row and a short table of values) replaces passes with exponentials by table look-ups,
+and some sums over rows by sums over the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.comm import fixed_point, split
+from maboost.mirror.kernels import cap_at
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["Coded"]
+
+Array = NDArray[np.float64]
+
+
+@njit(nogil=True, cache=True)
+def _mass_by_code(density, base, codes, scale, sums):
+    """Folded sums of base * density by code, in four interleaved tables.
+
+    Neighbouring rows often share a code; separate tables spare each add the wait for the last one.
+    """
+    for i in range(codes.size):
+        high, low = split(base[i] * density[i], scale[0], scale[1], scale[2])
+        sums[i & 3, codes[i], 0] += high
+        sums[i & 3, codes[i], 1] += low
+
+
+@njit(nogil=True, cache=True)
+def coded_moments(p, base, caps, codes, factors, values, scale):
+    """Sums over weights w = base * min(cap, p * factor): of w and w*d folded, and coarse ones of
+    (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.joint.moments`.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
+    for i in range(codes.size):
+        code = codes[i]
+        u = p[i] * factors[code]
+        cap = cap_at(caps, i)
+        free = u < cap
+        w = base[i] * (u if free else cap)
+        high, low = split(w, scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        h0 += high if free else 0
+        w *= values[code]
+        high, low = split(w, scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        h1 += high if free else 0
+        high, low = split(w * values[code], scale[0], scale[1], scale[2])
+        h2 += high if free else 0
+    return m_high, m_low, l_high, l_low, h0, h1, h2
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A direction as ``values[codes]``.
+
+    Attributes
+    ----------
+    values : array of shape (n_codes,)
+    codes : integer array of shape (entries,)
+    """
+
+    values: Array
+    codes: NDArray[np.uint16]
+
+    def array(self, measure: BaseMeasure) -> Array:
+        """The direction itself."""
+        out = np.empty(self.codes.size)
+
+        def work(a: int, b: int) -> None:
+            np.take(self.values, self.codes[a:b], out=out[a:b], mode="clip")
+
+        measure.threads.over(out.size, work)
+        return out
+
+    def masses(self, density: Array, measure: BaseMeasure) -> Array:
+        """The integral of `density` over the entries of each code, over all shards."""
+        grid = fixed_point(measure.largest * max(measure.maximum(density), 1.0), measure.count)
+
+        def work(a: int, b: int) -> NDArray[np.int64]:
+            sums = np.zeros((4, len(self.values), 2), dtype=np.int64)
+            _mass_by_code(density[a:b], measure.entries[a:b], self.codes[a:b], grid[:3], sums)
+            total: NDArray[np.int64] = sums.sum(axis=0)
+            return total
+
+        sums = np.sum(measure.threads.over(self.codes.size, work), axis=0)
+        total = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
+        return np.array([grid.value(*pair) for pair in total.tolist()])

@@ -1,0 +1,82 @@
+"""The record of a run."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+from tests.helpers import random_problem, rounds
+
+from maboost.boosting import History, Record
+
+
+def record(**values):
+    return Record(**dict.fromkeys(History.columns, 0.0) | values)
+
+
+def test_columns_by_name():
+    history = History([record(round=1, edge=0.5)])
+    history.append(record(round=2, edge=0.25))
+    assert len(history) == 2
+    np.testing.assert_array_equal(history["edge"], [0.5, 0.25])
+    assert [r.round for r in history] == [1, 2]
+
+
+def test_an_unknown_column_is_named_with_those_there_are():
+    with pytest.raises(KeyError, match=r"no column 'egde'; it has .*'edge'"):
+        History()["egde"]
+
+
+def test_a_frame_has_the_columns_in_order():
+    frame = History([record(round=1, gain=0.1), record(round=2, gain=0.2)]).to_frame()
+    assert tuple(frame.columns) == History.columns
+    assert frame["gain"].tolist() == [0.1, 0.2]
+    assert History().to_frame().shape == (0, len(History.columns))
+
+
+def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="needs pandas: pip install pandas"):
+        History().to_frame()
+
+
+def test_reprs():
+    assert repr(History()) == "History(0 rounds)"
+    history = History([record(train_error=0.25, error_bound=0.5)])
+    assert repr(history) == "History(1 rounds, train_error=0.25, error_bound=0.5)"
+
+
+def test_records_do_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record().edge = 1.0
+
+
+def test_a_history_owns_its_list():
+    records = [record()]
+    history = History(records)
+    history.append(record())
+    assert len(records) == 1
+
+
+def test_what_a_run_writes_down():
+    """Every column from its definition, on a run of which all parts are at hand."""
+    from maboost.boosting import maboost
+
+    problem = random_problem(np.random.default_rng(2), n=30, pool=8)
+    run = problem.run(maboost("euclidean", step="paper"))
+    base, margins, steps = problem.base, np.zeros(30), 0.0
+    before = run.state.density
+    for r in rounds(run, 6):
+        d = (margins - run.margins) / r.step
+        margins, steps = run.margins.copy(), steps + r.step
+        assert r.edge == pytest.approx(-np.sum(base * before * d))
+        assert r.step == pytest.approx(r.edge)
+        assert r.train_error == pytest.approx(base[margins <= 0.0].sum())
+        assert r.min_margin == pytest.approx(margins.min() / steps)
+        assert r.smoothness == pytest.approx(before.max())
+        assert r.ess == pytest.approx(1.0 / np.sum(base * before**2))
+        assert r.nonzero == pytest.approx(np.mean(before > 0.0))
+        assert r.rows_used == np.sum(before > 0.0)
+        assert r.error_bound == pytest.approx(1.0 / (1.0 + 2.0 * run.gain))
+        before = run.state.density
+    assert r.round == 6

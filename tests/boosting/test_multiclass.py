@@ -1,0 +1,151 @@
+"""More than two classes: pairs of rows and wrong classes, and learners that know no costs."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import Problem, random_problem, rounds
+
+from maboost import MABoostClassifier
+from maboost.boosting import Game, Run, maboost, madaboost, smooth, sparseboost
+from maboost.learners import EstimatorLearner, Producer
+from maboost.mirror import BaseMeasure, CappedSimplex, FermiDirac
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [
+        smooth(2.0),
+        smooth(2.0, update="lazy"),
+        smooth(2.0, "euclidean"),
+        smooth(2.0, "euclidean", "lazy", "paper"),
+        maboost("entropy", CappedSimplex(np.r_[np.full(15, 1.5), np.full(15, np.inf)])),
+        maboost(FermiDirac(3.0), CappedSimplex(2.0)),
+    ],
+    ids=lambda b: f"{b.ascent.regularizer}, {type(b.ascent.domain).__name__}, {b.ascent.update}",
+)
+def test_a_cap_limits_the_total_of_a_row(booster):
+    problem = random_problem(np.random.default_rng(4), n=30, pool=12, n_classes=4, skill=0.55)
+    run = problem.run(booster)
+    caps = np.broadcast_to(booster.ascent.domain.row_caps(), (30,))
+    reached = False
+    for record in rounds(run, 12):
+        totals = run.state.density.reshape(30, 3).mean(axis=1)
+        assert np.all(totals <= caps * (1.0 + 1e-9))
+        assert np.sum(problem.base * totals) == pytest.approx(1.0, abs=1e-11)
+        assert record.train_error <= record.error_bound + 1e-12
+        reached = reached or bool(np.any(totals > caps * (1.0 - 1e-9)))
+    assert reached
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [maboost(), maboost("euclidean"), smooth(2.0), sparseboost(), madaboost(), madaboost("paper")],
+    ids=["entropy", "euclidean", "smooth", "sparse", "mada", "mada, paper"],
+)
+def test_two_classes_are_the_special_case(booster):
+    """Scores (1-h)/2 and (1+h)/2 instead of h: the same run."""
+    one = random_problem(np.random.default_rng(6), n=25, pool=9, response="real")
+    one = replace(one, closed_under_negation=False)
+    both = np.stack([(1.0 - one.tables) / 2.0, (1.0 + one.tables) / 2.0], axis=2)
+    two = Problem(one.labels, one.weights, both, 2)
+    steps = [[r.step for r in rounds(p.run(booster), 10)] for p in (one, two)]
+    np.testing.assert_allclose(steps[0], steps[1], rtol=1e-8)
+    assert len(steps[0]) > 3
+
+
+def test_error_over_pairs_and_over_rows():
+    """A row is wrong as soon as one of its pairs is; MadaBoost's step looks at pairs."""
+    problem = random_problem(np.random.default_rng(7), n=40, pool=6, n_classes=4, skill=0.5)
+    run = problem.run(madaboost("paper"))
+    for record in rounds(run, 5):
+        wrong = run.margins.reshape(40, 3) <= 0.0
+        assert record.train_error == pytest.approx(problem.base[wrong.any(axis=1)].sum())
+        assert run.error == pytest.approx(np.sum(problem.base * wrong.mean(axis=1)))
+        assert run.error <= record.train_error
+    assert run.error < record.train_error
+
+
+# ------------------------------------------------------------------------------- learners and costs
+
+
+@dataclass
+class Spy(Producer):
+    """Passes everything on, and writes down which rewards came."""
+
+    learner: EstimatorLearner
+    deaf: bool = False
+    seen: list = field(default_factory=list)
+    exact = closed_under_negation = takes_costs = False
+
+    def prepare(self, X, labels, n_classes):
+        self.producer = self.learner.prepare(X, labels, n_classes)
+        return self
+
+    def produce(self, weights, rows, rewards, random_state):
+        self.seen.append((weights, rewards))
+        return self.producer.produce(weights, rows, None if self.deaf else rewards, random_state)
+
+    def training_scores(self, hypothesis):
+        return self.producer.training_scores(hypothesis)
+
+
+def six_digits(deaf=False):
+    X, y = load_digits(n_class=6, return_X_y=True)
+    spy = Spy(EstimatorLearner(DecisionTreeClassifier(max_depth=1), np.arange(6)), deaf)
+    weights = np.ones(len(y))
+    run = Run(
+        maboost(), spy, X, Game(y, 6), weights, BaseMeasure(weights, 5), np.random.RandomState(0)
+    )
+    return run, spy
+
+
+def test_stumps_on_six_classes_go_on_with_copies():
+    run, spy = six_digits()
+    records = list(rounds(run, 80))
+    assert len(records) == 80
+    assert records[-1].train_error < 0.15
+    assert any(rewards is not None for _, rewards in spy.seen)
+
+
+def test_without_copies_they_give_up_early():
+    run, _ = six_digits(deaf=True)
+    records = list(rounds(run, 80))
+    assert run.ended == "the learner found no edge"
+    assert len(records) < 60
+
+
+def test_a_learner_sees_row_totals_first_and_rewards_only_after_they_failed():
+    run, spy = six_digits()
+    list(rounds(run, 30))
+    first, rewards = spy.seen[0]
+    assert rewards is None
+    np.testing.assert_allclose(first, 1.0)
+    for (weights, none), (again, rewards) in zip(spy.seen, spy.seen[1:], strict=False):
+        if rewards is None:
+            continue
+        assert none is None
+        np.testing.assert_array_equal(weights, again)
+        own = np.take_along_axis(rewards, run.game.labels[:, None], axis=1)[:, 0]
+        np.testing.assert_allclose(
+            own, weights, rtol=1e-12
+        )  # the right class earns the row's total
+        np.testing.assert_allclose(rewards.sum(axis=1), 0.0, atol=1e-9)
+
+
+def test_a_learner_that_takes_costs_is_given_them_at_once():
+    problem = random_problem(np.random.default_rng(8), n=30, pool=5, n_classes=3)
+    assert problem.run(maboost()).learner.takes_costs
+    assert list(rounds(problem.run(maboost()), 4))
+
+
+def test_estimators_on_three_classes():
+    X, y = load_wine(return_X_y=True)
+    model = MABoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=60, random_state=0)
+    model.fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.certificate_.n_classes == 3
+    expected = min(1.0, 2.0 * np.exp(-model.certificate_.gain))  # (K - 1) exp(-G)
+    assert model.certificate_.error_bound == pytest.approx(expected)

@@ -1,0 +1,180 @@
+"""Showing the learner part of the rows: which, how many, and what is left of the edge."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import Listed, examples, random_problem, rounds, seeds
+
+from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth
+from maboost.boosting.trimming import shown_rows
+from maboost.learners import Producer
+from maboost.mirror import BaseMeasure
+
+
+@st.composite
+def weighted_rows(draw):
+    """Rows with weights and a density of mass one that has ties and zeros."""
+    rng = np.random.default_rng(draw(seeds))
+    n = draw(st.integers(1, 40))
+    measure = BaseMeasure(rng.uniform(0.1, 3.0, n))
+    density = rng.integers(0, draw(st.integers(2, 9)), n).astype(float)
+    density[rng.integers(n)] += 1.0
+    return measure, density / measure.integral(density)
+
+
+def mask(rows, n):
+    shown = np.zeros(n, dtype=bool)
+    shown[slice(None) if rows is None else rows] = True
+    return shown
+
+
+@examples(150)
+@given(weighted_rows(), st.floats(1e-6, 0.999))
+def test_as_many_of_the_lightest_as_fit_into_the_mass(rows, delta):
+    measure, density = rows
+    shown = mask(shown_rows(density, delta, measure), measure.rows)
+    mass = measure.rows_base * density
+    assert not shown[density == 0.0].any()  # rows without weight are never shown
+    assert mass[~shown].sum() <= delta + 1e-12
+    lightest = density[shown].min()
+    assert np.all(density[~shown] < lightest)  # so ties stay together, and the lightest go first
+    assert mass[density <= lightest].sum() >= delta - 1e-12  # one level more would be too much
+
+
+@examples(60)
+@given(weighted_rows(), st.floats(1e-6, 0.999), seeds)
+def test_a_row_of_weight_two_is_the_row_twice(rows, delta, seed):
+    measure, density = rows
+    times = np.random.default_rng(seed).integers(1, 4, measure.rows)
+    index = np.repeat(np.arange(measure.rows), times)
+    heavy = BaseMeasure(measure.rows_base * times)
+    many = BaseMeasure(measure.rows_base[index])
+    density = density / heavy.integral(density)
+    once = mask(shown_rows(density, delta, heavy), heavy.rows)
+    np.testing.assert_array_equal(
+        mask(shown_rows(density[index], delta, many), many.rows), once[index]
+    )
+
+
+def test_nothing_hidden_means_no_list_of_rows():
+    measure = BaseMeasure(np.ones(4))
+    assert shown_rows(np.ones(4), 0.0, measure) is None
+    assert shown_rows(np.ones(4), 0.9, measure) is None  # all tied
+    assert shown_rows(np.array([0.0, 2.0, 1.0, 1.0]), 0.0, measure).tolist() == [1, 2, 3]
+
+
+# ----------------------------------------------------------------------------------------- rules
+
+
+def test_a_fixed_mass_is_tried_then_half_then_nothing():
+    assert Trim(0.2).tries(None) == [0.2, 0.1, 0.0]
+    assert Trim(0.2).tries(0.9) == [0.2, 0.1, 0.0]
+    assert Trim().tries(0.9) == [0.0]
+
+
+def test_the_certified_rule_starts_with_all_rows():
+    trim = Trim("auto")
+    assert trim.tries(None) == [0.0]
+    assert trim.tries(0.5) == pytest.approx([1 / 6, 1 / 12, 0.0])
+
+
+@pytest.mark.parametrize("mass", [-0.1, 1.0, 2, float("nan"), "all", None])
+def test_masses_that_make_no_sense(mass):
+    with pytest.raises(ValueError, match=f"trim must be 'auto' or a mass in .0, 1., got {mass!r}"):
+        Trim(mass)
+
+
+@examples(100)
+@given(st.floats(1e-6, 1.0), st.floats(0.0, 1.0))
+def test_what_the_certified_rule_accepts_keeps_half_the_edge(shown_edge, delta):
+    worst_true_edge = (1.0 - delta) * shown_edge - delta
+    if Trim("auto").accepts(delta, max(worst_true_edge, 1e-9), shown_edge):
+        assert worst_true_edge >= 0.5 * shown_edge - 1e-12
+
+
+def test_no_rule_accepts_a_hypothesis_without_edge():
+    assert not Trim(0.1).accepts(0.1, 0.0, 0.9)
+    assert not Trim("auto").accepts(0.0, -0.1, 0.9)
+    assert Trim(0.9).accepts(0.9, 1e-6, 1e-6)  # a fixed mass asks for no more than some edge
+    assert not Trim("auto").accepts(0.9, 1e-6, 1e-6)
+
+
+# ------------------------------------------------------------------------------------ in the loop
+
+
+@dataclass(frozen=True)
+class Watching(Trim):
+    """Writes down what it was asked."""
+
+    seen: list = field(default_factory=list)
+
+    def accepts(self, delta, edge, shown_edge):
+        verdict = super().accepts(delta, edge, shown_edge)
+        self.seen.append((delta, edge, shown_edge, verdict))
+        return verdict
+
+
+@pytest.mark.parametrize("mass", ["auto", 0.15])
+@pytest.mark.parametrize(
+    "booster", [maboost(), maboost("euclidean"), smooth(3.0)], ids=["e", "q", "s"]
+)
+def test_the_true_edge_of_trimmed_rounds(mass, booster):
+    problem = random_problem(np.random.default_rng(5), n=120, pool=25, skill=0.65)
+    watching = Watching(mass)
+    run = problem.run(Booster(booster.ascent, booster.step, trim=watching))
+    records = list(rounds(run, 30))
+    trimmed = [r for r in records if r.rows_used < round(r.nonzero * problem.n)]
+    assert len(trimmed) > 5
+    for delta, edge, shown_edge, accepted in watching.seen:
+        assert edge >= (1.0 - delta) * shown_edge - delta - 1e-12
+        if accepted and mass == "auto":
+            assert edge >= 0.5 * shown_edge - 1e-12
+    assert all(r.train_error <= r.error_bound + 1e-12 for r in records)
+    assert not run.exact  # a learner that saw part of the rows may have missed the best
+
+
+def test_untrimmed_rounds_of_an_exact_learner_stay_exact():
+    problem = random_problem(np.random.default_rng(5), n=40, pool=9)
+    run = problem.run(maboost())
+    assert list(rounds(run, 5))
+    assert run.exact
+
+
+@dataclass
+class OnlyWhole(Producer):
+    """Useless unless it is shown all rows."""
+
+    calls: list
+    exact = closed_under_negation = takes_costs = False
+
+    def prepare(self, X, labels, n_classes):
+        self.X, self.labels = X, labels
+        return self
+
+    def produce(self, weights, rows, rewards, random_state):
+        self.calls.append(len(weights))
+        right = (2.0 * self.labels - 1.0) * np.linspace(0.1, 1.0, len(self.labels))
+        return Listed(right if rows is None else -right)
+
+    def training_scores(self, hypothesis):
+        return hypothesis.scores(self.X)
+
+
+@pytest.mark.parametrize("mass", ["auto", 0.4])
+def test_a_refit_shows_more_rows_before_the_run_is_given_up(mass):
+    n = 20
+    learner = OnlyWhole([])
+    weights = np.ones(n)
+    booster = maboost(step="paper", learning_rate=0.5, trim=mass)
+    run = Run(
+        booster, learner, np.arange(n), Game(np.arange(n) % 2, 2), weights, BaseMeasure(weights),
+        np.random.RandomState(0),
+    )  # fmt: skip
+    first, second = rounds(run, 2)
+    assert (first.rows_used, second.rows_used) == (n, n)
+    assert learner.calls[0] == n
+    some, more, everything = learner.calls[1:]
+    assert some < more < everything == n

@@ -1,0 +1,147 @@
+"""Data sources travel with their rows through pipelines and cross-validation."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from maboost import CombinedBoostClassifier, MABoostClassifier
+
+TREE = DecisionTreeClassifier(max_depth=2)
+X, y = make_classification(300, 8, flip_y=0.0, random_state=0)
+SOURCE = np.where(np.arange(300) % 3 == 0, "trusted", "scraped")
+NOISY = np.where((SOURCE == "scraped") & (np.random.RandomState(0).rand(300) < 0.2), 1 - y, y)
+
+
+@pytest.fixture(autouse=True)
+def _routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def booster(limit=0.3, rounds=40):
+    limits = {"trusted": None, "scraped": limit}
+    return CombinedBoostClassifier(TREE, error_limits=limits, n_estimators=rounds, random_state=0)
+
+
+def test_a_pipeline_passes_the_sources_on():
+    pipeline = make_pipeline(StandardScaler(), booster()).fit(X, NOISY, sample_domain=SOURCE)
+    direct = booster().fit(StandardScaler().fit_transform(X), NOISY, sample_domain=SOURCE)
+    assert pipeline[-1].certificate_ == direct.certificate_
+    np.testing.assert_array_equal(
+        pipeline.predict(X), direct.predict(StandardScaler().fit_transform(X))
+    )
+
+
+def test_a_pipeline_without_sources_is_refused():
+    with pytest.raises(ValueError, match="but fit got no sample_domain"):
+        make_pipeline(StandardScaler(), booster()).fit(X, NOISY)
+
+
+def test_cross_validation_splits_the_sources_with_the_rows():
+    out = cross_validate(
+        make_pipeline(StandardScaler(), booster()),
+        X,
+        NOISY,
+        cv=3,
+        params={"sample_domain": SOURCE},
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    for pipeline, train in zip(out["estimator"], out["indices"]["train"], strict=True):
+        groups = pipeline[-1].certificate_.groups
+        assert groups["trusted"].share == pytest.approx(np.mean(SOURCE[train] == "trusted"))
+        assert groups["scraped"].limit == 0.3
+
+
+def test_weights_travel_where_they_are_requested():
+    model = booster().set_fit_request(sample_weight=True)
+    weight = np.where(SOURCE == "trusted", 2.0, 1.0)
+    pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+    pipeline.fit(X, NOISY, sample_weight=weight, sample_domain=SOURCE)
+    assert pipeline[-1].certificate_.groups["trusted"].share == pytest.approx(0.5)
+
+
+def test_grid_search_over_limits():
+    grid = {"error_limits": [{"trusted": None, "scraped": limit} for limit in (0.1, 0.4)]}
+    search = GridSearchCV(booster(rounds=5), grid, cv=2, error_score="raise")
+    search.fit(X, NOISY, sample_domain=SOURCE)
+    assert search.best_estimator_.certificate_.groups["scraped"].limit in (0.1, 0.4)
+
+
+def test_other_boosters_take_no_sources():
+    with pytest.raises(TypeError, match="sample_domain"):
+        make_pipeline(MABoostClassifier(TREE)).fit(X, y, sample_domain=SOURCE)
+
+
+# ----------------------------------------------------------------------- one certificate a source
+
+
+def test_each_source_has_its_own_bound():
+    model = booster(rounds=150).fit(X, NOISY, sample_domain=SOURCE)
+    certificate = model.certificate_
+    wrong = model.predict(X) != NOISY
+    for name, limit in (("trusted", None), ("scraped", 0.3)):
+        group = certificate.groups[name]
+        members = name == SOURCE
+        assert group.limit == limit
+        assert group.share == pytest.approx(members.mean())
+        assert group.measured_error == pytest.approx(wrong[members].mean())
+        expected = max(limit or 0.0, np.exp(-certificate.gain) / members.mean())
+        assert group.error_bound == pytest.approx(min(expected, 1.0))
+        assert group.measured_error <= group.error_bound
+        assert f"{name}" in str(certificate)
+    assert certificate.groups["scraped"].error_bound == 0.3  # the limit is reached and is the floor
+    assert certificate.groups["trusted"].error_bound < 0.3
+    assert "(primary, share 0.333)" in str(certificate)
+    assert "(limit 0.3, share 0.667)" in str(certificate)
+
+
+def test_a_scraped_row_weighs_at_most_its_cap():
+    model = booster(limit=0.5, rounds=150).fit(X, NOISY, sample_domain=SOURCE)
+    share = np.mean(SOURCE == "scraped")
+    cap = 1.0 / (0.5 * share) / len(y)  # D times k = 1/(limit * share)
+    assert model.distribution_[SOURCE == "scraped"].max() <= cap * (1.0 + 1e-9)
+    assert model.distribution_.max() > cap
+
+
+def test_without_sources_all_rows_are_primary():
+    one = CombinedBoostClassifier(TREE, n_estimators=10, random_state=0).fit(X, y)
+    other = MABoostClassifier(TREE, n_estimators=10, random_state=0).fit(X, y)
+    np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, rtol=1e-9)
+    assert one.certificate_.groups["all"].limit is None
+
+
+# ------------------------------------------------------------------------------- skada's integers
+
+
+def test_negative_integers_are_primary():
+    """skada marks target domains by negative numbers and source domains by positive ones."""
+    domain = np.where(SOURCE == "trusted", -2, 1)
+    model = CombinedBoostClassifier(TREE, error_limits={1: 0.3}, n_estimators=20, random_state=0)
+    model.fit(X, NOISY, sample_domain=domain)
+    groups = model.certificate_.groups
+    assert set(groups) == {-2, 1}
+    assert groups[-2].limit is None
+    assert groups[1].limit == 0.3
+    named = booster(rounds=20).fit(X, NOISY, sample_domain=SOURCE)
+    np.testing.assert_array_equal(model.estimator_weights_, named.estimator_weights_)
+
+
+def test_a_negative_domain_may_still_have_a_limit():
+    domain = np.where(SOURCE == "trusted", -2, 1)
+    model = CombinedBoostClassifier(TREE, error_limits={1: 0.3, -2: 0.1}, n_estimators=3)
+    assert model.fit(X, NOISY, sample_domain=domain).certificate_.groups[-2].limit == 0.1
+
+
+def test_a_positive_domain_must_be_named():
+    domain = np.where(SOURCE == "trusted", -2, 1)
+    with pytest.raises(
+        ValueError, match=r"sample_domain has \[1\], which error_limits does not name"
+    ):
+        CombinedBoostClassifier(TREE).fit(X, NOISY, sample_domain=domain)

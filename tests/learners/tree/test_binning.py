@@ -1,0 +1,120 @@
+"""Bins: quantiles of the base measure, unchanged by order and repetition."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maboost.learners.tree import binning
+from maboost.learners.tree.binning import bin_columns, content_sample, find_bins
+from maboost.learners.tree.layout import MISSING_BIN
+from maboost.threads import Threads
+
+values = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True, width=64),
+    st.integers(-5, 5).map(float),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(st.lists(values, min_size=1, max_size=80), st.integers(2, 40))
+def test_bin_is_the_number_of_edges_below(column, max_bins):
+    v = np.array(column)
+    bins = find_bins(v[:, None], np.ones(len(v)), max_bins)
+    by_row, by_column = bin_columns(v[:, None], bins)
+    edges = bins.edges[0]
+    expected = np.where(np.isnan(v), MISSING_BIN, np.searchsorted(edges, v, side="left"))
+    np.testing.assert_array_equal(by_row[:, 0], expected)
+    np.testing.assert_array_equal(by_column[0], expected)
+    assert len(edges) < max_bins
+    assert np.all(np.diff(edges) > 0.0)
+
+
+def test_few_distinct_values_get_a_bin_each():
+    rng = np.random.default_rng(0)
+    v = rng.choice(np.array([-3.0, 0.5, 0.7, 100.0]), size=200)
+    by_row, _ = bin_columns(v[:, None], find_bins(v[:, None], np.ones(200)))
+    np.testing.assert_array_equal(by_row[:, 0], np.searchsorted(np.unique(v), v))
+
+
+def test_bins_hold_equal_shares_of_the_measure():
+    rng = np.random.default_rng(1)
+    v, w = rng.normal(size=20_000), rng.exponential(size=20_000)
+    by_row, _ = bin_columns(v[:, None], find_bins(v[:, None], w, max_bins=16))
+    shares = np.bincount(by_row[:, 0], weights=w) / w.sum()
+    assert len(shares) == 16
+    np.testing.assert_allclose(shares, 1 / 16, atol=2e-3)
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(st.integers(0, 10_000))
+def test_weight_is_repetition_and_order_does_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    n = 300
+    X, w = rng.normal(size=(n, 2)).round(1), rng.integers(1, 4, size=n)
+    once = find_bins(X, w.astype(float), max_bins=8)
+    repeated = np.repeat(X, w, axis=0)
+    twice = find_bins(rng.permutation(repeated), np.ones(len(repeated)), max_bins=8)
+    for a, b in zip(once.edges, twice.edges, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sample_is_chosen_by_content(monkeypatch):
+    monkeypatch.setattr(binning, "SAMPLE_ROWS", 200)
+    rng = np.random.default_rng(3)
+    X, w = rng.normal(size=(900, 3)), rng.integers(1, 4, size=900)
+    order = rng.permutation(900)
+    repeated = np.repeat(X, w, axis=0)
+    reference = find_bins(X, w.astype(float), max_bins=16)
+    shuffled = find_bins(X[order], w[order].astype(float), max_bins=16, threads=Threads(2, 8))
+    doubled = find_bins(repeated, np.ones(len(repeated)), max_bins=16)
+    for a, b, c in zip(reference.edges, shuffled.edges, doubled.edges, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+    rows, weights = content_sample(X, w.astype(float), 200, 0, Threads())
+    assert len(rows) == 200
+    np.testing.assert_allclose(weights, w[rows], rtol=1e-12)
+    other, _ = content_sample(X, w.astype(float), 200, 1, Threads())
+    assert set(other) != set(rows)
+
+
+def test_sparse_equals_dense():
+    rng = np.random.default_rng(4)
+    dense = rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.3)
+    dense[rng.random((300, 5)) < 0.05] = np.nan
+    w = rng.exponential(size=300)
+    expected = bin_columns(dense, find_bins(dense, w, 10))
+    for made in (sp.csr_matrix(dense), sp.csc_matrix(dense)):
+        bins = find_bins(made, w, 10)
+        found = bin_columns(made, bins)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64, bool])
+def test_dtypes(dtype):
+    rng = np.random.default_rng(5)
+    X = (rng.normal(size=(100, 2)) * 3).astype(dtype)
+    bins = find_bins(X, np.ones(100))
+    expected = bin_columns(X.astype(float), bins)[0]
+    np.testing.assert_array_equal(bin_columns(X, bins)[0], expected)
+
+
+def test_categories_and_unseen_ones():
+    X = np.array([[3.0], [7.0], [7.0], [np.nan], [1.0]])
+    bins = find_bins(X, np.ones(5), categorical=np.array([True]))
+    found = bin_columns(np.array([[1.0], [3.0], [7.0], [4.0], [np.nan]]), bins)[0][:, 0]
+    np.testing.assert_array_equal(found, [0, 1, 2, MISSING_BIN, MISSING_BIN])
+    many = np.arange(300.0)[:, None]
+    with pytest.raises(ValueError, match="300 categories; at most max_bins=255"):
+        find_bins(many, np.ones(300), categorical=np.array([True]))
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(5000, 4))
+    bins = find_bins(X, np.ones(5000))
+    one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2, block=64))
+    np.testing.assert_array_equal(one[0], two[0])
+    np.testing.assert_array_equal(one[1], two[1])

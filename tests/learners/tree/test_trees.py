@@ -1,0 +1,288 @@
+"""Histograms, splits and growth against brute force and against scikit-learn's trees."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
+
+from maboost.boosting.game import Game
+from maboost.learners.tree.grower import GrowthRules
+from maboost.learners.tree.histogram import Packing, class_histogram, pack_weights
+from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
+from maboost.learners.tree.predictor import Forest, simplex_rows
+from maboost.testing import check_learner
+from maboost.threads import Threads
+
+
+def tree_of(
+    X, y, w, *, n_classes=2, rows=None, rewards=None, threads=None, categorical=None, **rules
+):
+    learner = TreeLearner(
+        GrowthRules(**rules), threads=threads or Threads(), categorical=categorical
+    )
+    producer = learner.prepare(X, np.asarray(y), n_classes)
+    shown = w if rows is None else w[rows]
+    h = producer.produce(shown, rows, rewards, np.random.RandomState(0))
+    return h, producer
+
+
+def table(seed, n=60, columns=3, levels=6, missing=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, levels, size=(n, columns)).astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    y = (rng.random(n) < 0.2 + 0.6 * (np.nan_to_num(X[:, 0]) > levels / 2)).astype(int)
+    return X, y, rng.exponential(size=n) ** 2 + 1e-6
+
+
+def best_stump_edge(X, y, w, *, real):
+    """Every threshold, either way for missing values, leaves answering as well as they can."""
+    signed = w * (2 * y - 1)
+
+    def earned(rows):
+        reward, weight = signed[rows].sum(), w[rows].sum()
+        return reward**2 / weight if real else abs(reward)
+
+    best = earned(np.ones(len(y), dtype=bool))
+    for j in range(X.shape[1]):
+        column = X[:, j]
+        gone = np.isnan(column)
+        for cut, with_missing in itertools.product(np.unique(column[~gone]), (False, True)):
+            left = np.where(gone, with_missing, column <= cut)
+            if left.any() and not left.all():
+                best = max(best, earned(left) + earned(~left))
+    return best / w.sum()
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.2]))
+def test_stump_is_the_best_of_all(seed, real, missing):
+    X, y, w = table(seed, n=25, missing=missing)
+    h, producer = tree_of(X, y, w, max_depth=1, votes=not real)
+    scores = producer.training_scores(h)
+    edge = np.sum(w * (2 * y - 1) * scores) / w.sum()
+    assert edge == pytest.approx(best_stump_edge(X, y, w, real=real), abs=1e-9)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(st.integers(0, 10**6))
+def test_categorical_stump_is_the_best_subset(seed):
+    X, y, w = table(seed, n=40, columns=1, levels=5)
+    h, producer = tree_of(X, y, w, max_depth=1, categorical=np.array([True]))
+    scores = producer.training_scores(h)
+    edge = np.sum(w * (2 * y - 1) * scores) / w.sum()
+    signed, best = w * (2 * y - 1), 0.0
+    levels = np.unique(X)
+    for size in range(len(levels)):
+        for subset in itertools.combinations(levels, size):
+            left = np.isin(X[:, 0], subset)
+            parts = [p for p in (left, ~left) if p.any()]
+            best = max(best, sum(signed[p].sum() ** 2 / w[p].sum() for p in parts))
+    assert edge == pytest.approx(best / w.sum(), abs=1e-9)
+    np.testing.assert_array_equal(h.scores(X), scores)
+    unseen, gone = h.scores(np.array([[99.0], [np.nan]]))
+    assert unseen == gone
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(6))
+def test_same_tree_as_scikit_learn(seed, depth):
+    """Gini and the real response agree; values are distinct enough that no two splits tie."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=200) > 0).astype(int)
+    w = rng.exponential(size=200)
+    h, producer = tree_of(X, y, w, max_depth=depth)
+    theirs = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, y, sample_weight=w)
+    p = theirs.predict_proba(X)
+    np.testing.assert_allclose(producer.training_scores(h), p[:, 1] - p[:, 0], atol=1e-9)
+    # theirs also splits where nothing is gained
+    assert np.sum(h.tree.feature >= 0) <= np.sum(theirs.tree_.feature >= 0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "rules", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}], ids=str
+)
+def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(3000, 5))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = rng.integers(0, n_classes, size=3000)
+    w = rng.exponential(size=3000)
+    rewards = None
+    if n_classes > 2:
+        rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
+    trees = [
+        tree_of(X, y, w, n_classes=n_classes, rewards=rewards, threads=t, **rules)
+        for t in (Threads(1), Threads(2, block=64))
+    ]
+    (one, producer), (two, _) = trees
+    for name in ("feature", "threshold", "left", "right", "value", "missing_left"):
+        np.testing.assert_array_equal(getattr(one.tree, name), getattr(two.tree, name))
+    np.testing.assert_array_equal(producer.training_scores(one), one.scores(X))
+    steps = np.array([0.3, 0.7])
+    forest = Forest.of([one.tree, two.tree])
+    together = forest.votes(X, steps, Threads(2, block=64))
+    apart = steps[0] * one.scores(X) + steps[1] * two.scores(X)
+    np.testing.assert_allclose(together.reshape(apart.shape), apart, rtol=1e-15)
+
+
+def test_best_first_takes_the_largest_gains():
+    X, y, w = table(3, n=400, levels=30)
+    h, _ = tree_of(X, y, w, max_depth=None, max_leaf_nodes=6)
+    assert np.sum(h.tree.feature < 0) == 6
+    inner = np.flatnonzero(h.tree.feature >= 0)
+    parent = {int(c): int(i) for i in inner for c in (h.tree.left[i], h.tree.right[i])}
+    made = sorted(inner, key=lambda i: int(h.tree.left[i]))  # in the order of splitting
+    for earlier, later in itertools.combinations(made, 2):
+        if parent.get(int(later)) != earlier and int(later) < int(h.tree.left[earlier]):
+            assert h.tree.gain[earlier] >= h.tree.gain[later]
+
+
+@pytest.mark.parametrize("votes", [False, True])
+def test_weights_are_repetition(votes):
+    X, y, _ = table(5, n=150, levels=40)
+    w = np.random.default_rng(0).integers(1, 4, size=150)
+    one, p = tree_of(X, y, w.astype(float), max_depth=3, votes=votes)
+    two, _ = tree_of(
+        np.repeat(X, w, axis=0), np.repeat(y, w), np.ones(w.sum()), max_depth=3, votes=votes
+    )
+    np.testing.assert_array_equal(one.tree.feature, two.tree.feature)
+    np.testing.assert_array_equal(one.tree.threshold, two.tree.threshold)
+    np.testing.assert_allclose(one.tree.value, two.tree.value, atol=1e-10)
+    assert p is not None
+
+
+def test_hidden_rows_are_sent_down_the_tree():
+    X, y, w = table(6, n=300, levels=50, missing=0.1)
+    rows = np.flatnonzero(np.random.default_rng(0).random(300) < 0.4)
+    h, producer = tree_of(X, y, w, rows=rows, max_depth=3)
+    np.testing.assert_array_equal(producer.training_scores(h), h.scores(X))
+    alone, _ = tree_of(X[rows], y[rows], w[rows], max_depth=3)
+    np.testing.assert_allclose(h.tree.value[0], alone.tree.value[0], atol=1e-12)
+
+
+def test_a_distribution_spanning_twelve_orders_finds_the_right_split():
+    """One row holds the mass; the rest, a trillionth each, must still decide between features."""
+    rng = np.random.default_rng(8)
+    n = 2000
+    y = np.arange(n) % 2
+    X = np.column_stack([rng.integers(0, 2, size=(n, 5)), y, rng.integers(0, 2, size=(n, 5))])
+    w = np.full(n, 1e-12)
+    w[1] = 1.0
+    for votes in (False, True):
+        h, producer = tree_of(X.astype(float), y, w, max_depth=1, votes=votes)
+        assert h.tree.feature[0] == 5
+        np.testing.assert_allclose(producer.training_scores(h), 2.0 * y - 1.0, atol=1e-9)
+
+
+def test_counts_are_true_counts():
+    rng = np.random.default_rng(9)
+    binned = rng.integers(0, 255, size=(500, 2)).astype(np.uint8)
+    labels = rng.integers(0, 2, size=500).astype(np.uint8)
+    w = rng.exponential(size=500)
+    packing = Packing.of(500, w.sum())
+    hist = class_histogram(binned, None, pack_weights(w, packing), labels, Threads())
+    mask = (1 << packing.count_bits) - 1
+    for label in (0, 1):
+        chosen = labels == label
+        counts = np.bincount(binned[chosen, 0], minlength=256)
+        sums = np.bincount(binned[chosen, 0], weights=w[chosen], minlength=256)
+        np.testing.assert_array_equal(hist[0, :, label] & mask, counts)
+        np.testing.assert_allclose(
+            (hist[0, :, label] >> packing.count_bits) * packing.unit, sums, atol=1e-10
+        )
+
+
+def test_min_samples_and_min_weight():
+    X, y, w = table(10, n=500, levels=100)
+    h, producer = tree_of(X, y, w, max_depth=6, min_samples_leaf=40)
+    leaves = producer._last[1]
+    assert np.bincount(leaves)[h.tree.feature < 0].min() >= 40
+    h, producer = tree_of(X, y, w, max_depth=6, min_weight_fraction_leaf=0.1)
+    share = np.bincount(producer._last[1], weights=w)[h.tree.feature < 0] / w.sum()
+    assert share.min() >= 0.1 - 1e-9
+
+
+def test_monotonic_constraint_holds():
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = (np.sin(6 * X[:, 0]) + X[:, 1] + rng.normal(size=2000) > 0).astype(int)
+    h, _ = tree_of(X, y, np.ones(2000), max_depth=5, monotone=(1, 0))
+    grid = np.linspace(-1, 1, 200)
+    for other in (-0.9, 0.0, 0.8):
+        line = h.scores(np.column_stack([grid, np.full(200, other)]))
+        assert np.all(np.diff(line) >= 0.0)
+    free, _ = tree_of(X, y, np.ones(2000), max_depth=5)
+    assert np.any(np.diff(free.scores(np.column_stack([grid, np.zeros(200)]))) < 0.0)
+
+
+@pytest.mark.parametrize(
+    ("X", "w"),
+    [
+        (np.ones((20, 2)), np.ones(20)),
+        (np.full((20, 2), np.nan), np.ones(20)),
+        (np.arange(20.0)[:, None], np.where(np.arange(20) == 3, 1.0, 1e-300)),
+        (np.arange(20.0)[:, None] % 2, np.ones(20)),
+    ],
+    ids=["constant", "all missing", "one row has all the weight", "two values"],
+)
+def test_degenerate_tables(X, w):
+    y = (np.arange(20) % 2).astype(int)
+    h, producer = tree_of(X, y, w, max_depth=3)
+    scores = producer.training_scores(h)
+    assert np.all(np.abs(scores) <= 1.0)
+    np.testing.assert_array_equal(scores, h.scores(X))
+
+
+def test_single_row():
+    h, producer = tree_of(np.array([[1.0, np.nan]]), [1], np.ones(1), max_depth=3)
+    assert isinstance(h, TreeHypothesis)
+    np.testing.assert_array_equal(producer.training_scores(h), [1.0])
+
+
+def test_feature_draws_are_seeded():
+    X, y, w = table(12, n=300, columns=8, levels=30)
+    learner = TreeLearner(GrowthRules(max_depth=3, features_per_tree=4, features_per_node=2))
+    producer = learner.prepare(X, y, 2)
+    draws = [
+        producer.produce(w, None, None, np.random.RandomState(s)).tree for s in (0, 0, 1, 2, 3)
+    ]
+    np.testing.assert_array_equal(draws[0].feature, draws[1].feature)
+    assert any(not np.array_equal(draws[0].feature, t.feature) for t in draws[2:])
+    used = set(draws[0].feature[draws[0].feature >= 0])
+    assert len(used) <= 4
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(2, 6))
+def test_simplex_rows_project(seed, k):
+    rng = np.random.default_rng(seed)
+    v = rng.normal(size=(5, k)) * 2
+    p = simplex_rows(v)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    for q in np.eye(k):  # the variational inequality at the corners is all of it
+        assert np.all(np.sum((v - p) * (q - p), axis=1) <= 1e-9)
+
+
+def test_real_multiclass_leaf_never_loses():
+    rng = np.random.default_rng(13)
+    for seed in range(20):
+        y = rng.integers(0, 4, size=50)
+        game = Game(y, 4)
+        pairs = rng.exponential(size=150) ** 3
+        rewards = game.rewards(pairs)
+        w = pairs.reshape(50, 3).sum(axis=1)
+        X = np.random.default_rng(seed).normal(size=(50, 2))
+        h, producer = tree_of(X, y, w, n_classes=4, rewards=rewards, max_depth=2)
+        loss = game.loss(producer.training_scores(h))
+        assert np.sum(pairs * loss) <= 1e-9
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("votes", [False, True])
+def test_conformance(n_classes, votes):
+    check_learner(TreeLearner(GrowthRules(max_depth=2, votes=votes)), n_classes=n_classes)

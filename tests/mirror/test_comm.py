@@ -1,0 +1,124 @@
+"""Sums that depend neither on order nor on sharding, and close to exact ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import cuts, examples, on_shards, seeds
+
+from maboost.comm import SerialCommunicator, fixed_point, reproducible_sum, reproducible_sums
+from maboost.threads import Threads
+
+finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
+lists = st.lists(
+    st.one_of(finite, st.floats(-1.0, 1.0), st.sampled_from([0.0, -0.0, 1e-300, 5e-324, -1e300])),
+    max_size=60,
+)
+
+
+def error_of(found: float, values: list[float]) -> float:
+    """How far `found` is from the exact sum, beyond the rounding of the sum to a float."""
+    exact = sum(map(Fraction, values), Fraction(0))
+    return float(abs(Fraction(found) - exact)) - 0.5 * math.ulp(float(exact))
+
+
+@given(values=lists)
+@examples(200)
+def test_short_sums_are_rounded_once(values):
+    largest = max((abs(v) for v in values), default=0.0)
+    assert error_of(reproducible_sum(np.array(values)), values) <= 1e-12 * math.ulp(largest)
+
+
+@given(seed=seeds, n=st.integers(1, 5000), scale=st.sampled_from([1e-280, 1e-9, 1.0, 1e290]))
+@examples(40)
+def test_long_sums_are_exact_to_an_ulp_of_the_largest_value(seed, n, scale):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=n) * 10.0 ** rng.uniform(-20, 0, size=n) * scale
+    largest = float(np.abs(values).max())
+    assert error_of(reproducible_sum(values), values.tolist()) <= math.ulp(largest)
+
+
+@given(values=lists, seed=seeds)
+@examples(100)
+def test_sum_does_not_depend_on_order(values, seed):
+    array = np.array(values)
+    shuffled = np.random.default_rng(seed).permutation(array)
+    assert reproducible_sum(array) == reproducible_sum(shuffled)
+
+
+@given(values=lists, others=lists, seed=seeds, count=st.integers(2, 4))
+@examples(60)
+def test_sums_do_not_depend_on_sharding(values, others, seed, count):
+    rng = np.random.default_rng(seed)
+    columns = [np.array(values), np.array(others)]
+    parts = [cuts(len(c), count, rng) for c in columns]
+
+    def work(comm):
+        shard = [c[part[comm.rank]] for c, part in zip(columns, parts, strict=True)]
+        return reproducible_sums(shard, comm)
+
+    whole = reproducible_sums(columns, SerialCommunicator())
+    assert on_shards(count, work) == [whole] * count
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_makes_its_own_sum_nan(bad):
+    columns = [np.array([1.0, bad, 2.0]), np.array([1.0, 2.0])]
+    spoilt, sound = reproducible_sums(columns, SerialCommunicator())
+    assert math.isnan(spoilt)
+    assert sound == 3.0
+
+
+def test_nan_on_one_shard_reaches_all():
+    def work(comm):
+        return reproducible_sum(np.array([math.nan if comm.rank else 1.0]), comm)
+
+    assert all(math.isnan(found) for found in on_shards(3, work))
+
+
+def test_empty():
+    assert reproducible_sum(np.empty(0)) == 0.0
+    assert on_shards(2, lambda comm: reproducible_sum(np.empty(0), comm)) == [0.0, 0.0]
+
+
+def test_extremes():
+    assert reproducible_sum(np.array([1e20, 1.0, -1e20])) == 1.0
+    assert reproducible_sum(np.array([1e300, 1e-300, -1e300])) == 0.0
+    assert reproducible_sum(np.full(1000, 1e-300)) == pytest.approx(1e-297, rel=1e-15)
+    assert reproducible_sum(np.full(7, 5e-324)) == 7 * 5e-324
+    assert reproducible_sum(np.full(20, 1.7e308)) == math.inf
+    assert reproducible_sum(np.full(20, -1.7e308)) == -math.inf
+    assert reproducible_sum(np.array([1.7e308, 1.7e308, -1.7e308])) == 1.7e308
+
+
+@given(count=st.integers(1, 2**40), bound=st.floats(1e-300, 1e300))
+@examples(200)
+def test_the_grid_holds_the_largest_sum(count, bound):
+    """Neither part of the sum of `count` values of magnitude `bound` overflows an int64."""
+    grid = fixed_point(bound, count)
+    high = round(math.ldexp(bound * grid.first, int(math.log2(grid.second))))
+    assert (high + 1) * count < 2**63
+    assert round(grid.low) * count < 2**63
+    assert grid.value(high, 0) == pytest.approx(bound, rel=1e-6)
+
+
+def test_integers_and_strides_are_accepted():
+    assert reproducible_sum(np.arange(10)[::2]) == 20.0
+    assert reproducible_sum(np.ones((3, 4)).T) == 12.0
+
+
+@given(n=st.integers(0, 200), count=st.integers(1, 5), block=st.integers(1, 9))
+@examples(100)
+def test_threads_cover_the_rows_in_order(n, count, block):
+    parts = Threads(count, block).over(n, lambda a, b: (a, b))
+    assert len(parts) <= count
+    assert parts[0][0] == 0
+    assert parts[-1][1] == n
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(parts))
+    assert all(a % block == 0 for a, _ in parts)
