@@ -4,13 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test lint format demo bench lock clean
+.PHONY: help test lint format demo bench bench-projection bench-trees lock clean
 
 help:
 	@echo "make demo    install, train on bundled data, say what was learned"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff, mypy, import contracts"
-	@echo "make bench   benchmarks against peers, measured in the same run"
+	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees)"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,12 +33,22 @@ format: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
-bench: $(STAMP)
+# peers are only needed here
+$(VENV)/.peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
+	@touch $@
+
+bench: bench-projection bench-trees
+
+bench-projection: $(STAMP)
 	$(BIN)/python benchmarks/bench_projection.py --write
+
+bench-trees: $(VENV)/.peers
+	$(BIN)/python benchmarks/bench_trees.py --write
 
 # refresh the pins after a look at what changed
 lock:
-	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev]"
+	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev,bench]"
 	.lock/bin/python -m pip freeze --exclude maboost > constraints.txt && rm -rf .lock
 
 clean:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.game import Game
@@ -25,11 +21,10 @@ from maboost.boosting.loop import Booster, Run, Validation
 from maboost.boosting.stopping import MaxSeconds, Stop, TargetError
 from maboost.estimators.table import CategoryCodes, categorical_mask
 from maboost.estimators.tree import INPUT, HistTreeClassifier
+from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
 from maboost.learners.base import WeakLearner
-from maboost.learners.tree.learner import TreeHypothesis
-from maboost.learners.tree.predictor import Forest
 from maboost.mirror.measure import BaseMeasure
 from maboost.threads import Threads, available_threads
 
@@ -39,8 +34,6 @@ Array = NDArray[np.float64]
 
 # by name: which of the kept rows belong to a data source, and its error limit
 Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
-
-_PROBABILITY_SCALE = 2.0  # H estimates half the log odds
 
 
 def default_tree() -> HistTreeClassifier:
@@ -52,7 +45,7 @@ def default_tree() -> HistTreeClassifier:
     return HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
 
 
-class BoostingClassifier(ClassifierMixin, BaseEstimator):
+class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
     """Base of the classifiers; a subclass lists its parameters and builds its booster."""
 
     estimator: Any
@@ -141,6 +134,9 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
         X, labels = validate_data(self, self._codes.applied(X), y, **self._input_options())
         check_classification_targets(labels)
         return X, labels
+
+    def _checked_rows(self, X: Any) -> Any:
+        return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
 
     def _input_options(self) -> dict[str, Any]:
         if self._own_trees():
@@ -299,165 +295,6 @@ class BoostingClassifier(ClassifierMixin, BaseEstimator):
             inert_rows=self.n_inert_rows_, groups=groups,
         )  # fmt: skip
         return self
-
-    # ------------------------------------------------------------------------------------ predict
-
-    def _checked_rows(self, X: Any) -> Any:
-        return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
-
-    def _staged_votes(self, X: Any) -> Iterator[Array]:
-        """H after each round (always the same array); at least once."""
-        K = len(self.classes_)
-        n = X.shape[0]
-        votes = np.zeros(n) if K <= 2 else np.zeros((n, K))
-        if not self._hypotheses:
-            if K == 2:
-                votes += 2.0 * self._heaviest - 1.0
-            elif K > 2:
-                votes[:, self._heaviest] = 1.0
-            yield votes
-        for step, hypothesis in zip(self.estimator_weights_, self._hypotheses, strict=True):
-            votes += step * hypothesis.scores(X)
-            yield votes
-
-    def _decide(self, votes: Array) -> NDArray[Any]:
-        if votes.ndim == 2:
-            return self.classes_[np.argmax(votes, axis=1)]
-        if len(self.classes_) == 1:
-            return np.full(len(votes), self.classes_[0])
-        return self.classes_[(votes > 0.0).astype(np.intp)]
-
-    def _probabilities(self, votes: Array) -> Array:
-        if len(self.classes_) == 1:
-            return np.ones((len(votes), 1))
-        x = _PROBABILITY_SCALE * votes
-        if votes.ndim == 2:
-            p = softmax(x, axis=1)
-            winner = np.argmax(votes, axis=1)
-        else:
-            p = np.column_stack([expit(-x), expit(x)])
-            winner = (votes > 0.0).astype(np.intp)
-        lost = np.flatnonzero(
-            np.argmax(p, axis=1) != winner
-        )  # votes that differ by a rounding error
-        p[lost, winner[lost]] = np.nextafter(p[lost].max(axis=1), 1.0)
-        return p
-
-    def _last(self, staged: Iterator[Array]) -> Array:
-        votes = None
-        for votes in staged:  # noqa: B007  # only the last matters
-            pass
-        assert votes is not None
-        return votes
-
-    def decision_function(self, X: Any) -> Array:
-        r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
-
-        Returns
-        -------
-        array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
-        """
-        check_is_fitted(self)
-        X = self._checked_rows(X)
-        trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
-        if not trees or len(trees) < len(self._hypotheses):
-            return self._last(self._staged_votes(X))
-        threads = Threads(available_threads(self.n_jobs))
-        votes = Forest.of(trees).votes(X, self.estimator_weights_, threads)
-        return votes[:, 0] if len(self.classes_) == 2 else votes
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the most votes."""
-        return self._decide(self.decision_function(X))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities from the votes: the logistic function or softmax of 2H."""
-        return self._probabilities(self.decision_function(X))
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of `predict_proba`."""
-        votes = self.decision_function(X)
-        x = _PROBABILITY_SCALE * votes
-        if len(self.classes_) == 1:
-            return np.zeros((len(x), 1))
-        return (
-            log_softmax(x, axis=1)
-            if x.ndim == 2
-            else np.column_stack([log_expit(-x), log_expit(x)])
-        )
-
-    def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """`decision_function` after each round."""
-        check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
-            yield votes.copy()
-
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """`predict` after each round."""
-        check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
-            yield self._decide(votes)
-
-    def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """`predict_proba` after each round."""
-        check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
-            yield self._probabilities(votes)
-
-    def staged_score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Iterator[float]:
-        """Accuracy after each round."""
-        for predicted in self.staged_predict(X):
-            yield accuracy_score(y, predicted, sample_weight=sample_weight)
-
-    def margins(self, X: Any, y: ArrayLike) -> Array:
-        """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.
-
-        With more than two classes: the smallest over the wrong classes.
-        """
-        votes = self.decision_function(X)
-        y = np.asarray(y)
-        unknown = sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist()))
-        if unknown:
-            raise ValueError(f"y has classes the model was not fitted on: {unknown!r}")
-        if len(self.classes_) == 1:
-            return np.ones(len(y))
-        game = Game(np.searchsorted(self.classes_, y), len(self.classes_))
-        total = float(np.sum(self.estimator_weights_)) or 1.0
-        return game.worst_margins(-game.loss(votes / total))
-
-    # ----------------------------------------------------------------------------------- the rest
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted estimators, in order."""
-        check_is_fitted(self)
-        like = self._default_estimator()
-        return [
-            HistTreeClassifier.from_tree(like, h.tree, self)
-            if isinstance(h, TreeHypothesis)
-            else getattr(h, "estimator", h)
-            for h in self._hypotheses
-        ]
-
-    @property
-    def estimator_errors_(self) -> Array:
-        """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
-        check_is_fitted(self)
-        return 0.5 * (1.0 - self.history_["edge"].astype(float))
-
-    @property
-    def feature_importances_(self) -> Array:
-        """The estimators' importances, averaged by their steps."""
-        check_is_fitted(self)
-        if not self._hypotheses:
-            return np.zeros(self.n_features_in_)
-        total = np.zeros(self.n_features_in_)
-        for step, estimator in zip(self.estimator_weights_, self.estimators_, strict=True):
-            if not isinstance(estimator, DummyClassifier):  # a constant uses no feature
-                total += step * estimator.feature_importances_
-        return total / float(np.sum(self.estimator_weights_))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``estimator__...`` reaches into the default tree too."""
