@@ -12,6 +12,7 @@ from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier, Groups
 from maboost.estimators.weights import RowWeights
+from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["CombinedBoostClassifier"]
@@ -195,8 +196,8 @@ class CombinedBoostClassifier(BoostingClassifier):
             if name not in limits and isinstance(name, int) and name < 0:
                 limits[name] = None
         self._check_names(set(members), set(limits))
-        base = weights.scaled / weights.scaled.sum()
-        shares = {name: float(base[rows].sum()) for name, rows in members.items()}
+        measure = BaseMeasure(weights.scaled)
+        shares = {name: measure.integral(rows.astype(float)) for name, rows in members.items()}
         caps = np.empty(len(sources))
         for name, cap in group_caps(shares, limits).items():
             caps[members[name]] = cap

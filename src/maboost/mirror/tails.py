@@ -91,7 +91,7 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     -------
     LowerTail
         `level`: the smallest value such that the weight of values up to it reaches `target` (the
-        largest value of all where it never does); `below`: the weight strictly below it;
+        largest value of positive weight where it never does); `below`: the weight strictly below it;
         `integral`: the sum of weight * value over the tail, the boundary taken fractionally.
 
     >>> import numpy as np

@@ -2,12 +2,13 @@
 
 A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
 learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits: a resolution
-of 2^-42 of the total mass at a million rows. A row lighter than half of that counts, but weighs
+of 2^-41 of the total mass or better at a million rows. A row lighter than half of that counts, but weighs
 nothing.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +32,12 @@ class Packing:
 
     @classmethod
     def of(cls, rows: int, total: float) -> Packing:
-        """For so many rows (over all shards) of so much weight."""
+        """For so many rows (over all shards) of so much weight.
+
+        The unit is a power of two, so that the last bits of `total` do not matter.
+        """
         bits = int(rows).bit_length()
-        return cls(bits, total * 2.0 ** -(62 - bits))
+        return cls(bits, math.ldexp(1.0, math.frexp(total)[1] - (62 - bits)))
 
 
 def pack_weights(weights: Array, packing: Packing) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.comm import reproducible_sum
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
@@ -106,7 +107,7 @@ class TreeProducer:
     def _packed(
         self, weights: Array, rows: NDArray[np.intp] | None, rewards: Array | None
     ) -> Rewards:
-        packing = Packing.of(len(weights), float(np.sum(weights)))
+        packing = Packing.of(len(weights), reproducible_sum(weights))
         cells = pack_weights(weights, packing)
         if self.n_classes > 2:
             assert rewards is not None

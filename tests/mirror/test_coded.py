@@ -1,0 +1,88 @@
+"""Directions with few values: the short way gives what the long way gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import cuts, examples, on_shards, seeds
+
+from maboost.mirror import (
+    BaseMeasure,
+    CappedSimplex,
+    Entropy,
+    Euclidean,
+    Hypercube,
+    MirrorAscent,
+    Orthant,
+    Simplex,
+)
+from maboost.mirror.coded import Coded
+from maboost.mirror.joint import joint_corrective
+from maboost.mirror.steps import Corrective, Situation, gain_slope
+
+GEOMETRIES = {
+    "simplex": MirrorAscent(Entropy(), Simplex()),
+    "capped": MirrorAscent(Entropy(), CappedSimplex(2.5)),
+    "capped lazy": MirrorAscent(Entropy(), CappedSimplex(2.5), "lazy"),
+    "euclidean": MirrorAscent(Euclidean(), CappedSimplex(2.5)),
+    "orthant": MirrorAscent(Euclidean(), Orthant()),
+    "hypercube": MirrorAscent(Entropy(), Hypercube(), "lazy"),
+}
+
+
+def coded_direction(rng, n, leaves=4):
+    return Coded(
+        rng.uniform(-1, 0.8, size=leaves), rng.integers(0, leaves, size=n).astype(np.uint16)
+    )
+
+
+@examples(80)
+@given(seeds, st.sampled_from(sorted(GEOMETRIES)))
+def test_corrective_step_is_the_same_with_and_without_codes(seed, name):
+    rng = np.random.default_rng(seed)
+    ascent = GEOMETRIES[name]
+    measure = BaseMeasure(rng.uniform(0.2, 3.0, size=40))
+    state = ascent.start(measure)
+    for _ in range(6):
+        if state.mass <= 0.0:
+            break
+        coded = coded_direction(rng, 40)
+        d = coded.array(measure)
+        edge = -measure.integral(state.density * d) / state.mass
+        if edge <= 1e-3:
+            continue
+        plain = Corrective()(Situation(ascent, state, measure, d, edge))
+        short = Corrective()(Situation(ascent, state, measure, d, edge, coded=coded))
+        assert short.final == plain.final
+        assert short.size == pytest.approx(plain.size, rel=1e-8)
+        found = joint_corrective(ascent, state, d, edge, measure, coded=coded)
+        if found is not None:
+            slope = gain_slope(Situation(ascent, state, measure, d, edge), found.step)
+            assert abs(slope) <= 1e-10
+        if plain.final:
+            break
+        state = ascent.move(state, d, plain.size, measure, guess=plain.guess).state
+
+
+@examples(30)
+@given(seeds, st.integers(1, 4))
+def test_masses_by_code_over_shards(seed, count):
+    rng = np.random.default_rng(seed)
+    n = 50
+    weights, density = rng.uniform(0.2, 3.0, size=n), rng.exponential(size=n)
+    coded = coded_direction(rng, n)
+    measure = BaseMeasure(weights)
+    whole = coded.masses(density, measure)
+    expected = np.bincount(coded.codes, weights=measure.entries * density, minlength=4)
+    np.testing.assert_allclose(whole, expected, rtol=1e-13)
+    parts = cuts(n, count, rng)
+
+    def shard(comm):
+        rows = parts[comm.rank]
+        part = Coded(coded.values, coded.codes[rows])
+        return part.masses(density[rows], BaseMeasure(weights[rows], comm=comm))
+
+    for found in on_shards(count, shard):
+        np.testing.assert_array_equal(found, whole)

@@ -1,0 +1,122 @@
+"""The lowest part of a weighted list against sorting, and linear minima against linear programs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, seeds, vertex
+
+from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex
+from maboost.mirror.tails import linear_minimum, lower_tail
+
+
+def by_sorting(values: np.ndarray, weights: np.ndarray, target: float) -> tuple:
+    """Level, weight below it and integral, one value after the other."""
+    below, integral = 0.0, 0.0
+    for level in np.unique(values):
+        at = values == level
+        weight = math.fsum(weights[at])
+        if below + weight >= target or level == values.max():
+            return level, below, integral + (target - below) * level
+        below, integral = below + weight, integral + weight * level
+    raise AssertionError
+
+
+def random_values(rng: np.random.Generator, n: int) -> np.ndarray:
+    values = rng.normal(size=n) * rng.choice([1e-300, 1e-9, 1.0, 1e9, 1e290])
+    if rng.integers(2):  # one far away, so that nearly all share a bucket
+        values[rng.integers(n)] *= 1e9
+    return rng.choice(values, size=n) if rng.integers(2) else values
+
+
+@given(seed=seeds, n=st.integers(1, 60), share=st.floats(0.001, 0.999))
+@examples(200)
+def test_lower_tail_is_what_sorting_finds(seed, n, share):
+    rng = np.random.default_rng(seed)
+    values, weights = random_values(rng, n), rng.exponential(size=n)
+    target = share * math.fsum(weights)
+    level, below, integral = by_sorting(values, weights, target)
+    found = lower_tail(values, weights, target, BaseMeasure(np.ones(n)))
+    assert found.level == level
+    assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
+    scale = np.abs(values[values <= level]).max() * weights.sum()
+    assert found.integral == pytest.approx(integral, abs=1e-12 * scale)
+
+
+@given(seed=seeds, n=st.integers(1, 30))
+@examples(60)
+def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n):
+    rng = np.random.default_rng(seed)
+    values = random_values(rng, n)
+    weights = np.where(rng.random(n) < 0.5, 0.0, 1.0)
+    measure = BaseMeasure(np.ones(n))
+    heavy = values[weights > 0.0]
+    if heavy.size:
+        assert lower_tail(values, weights, weights.sum() + 1.0, measure).level == heavy.max()
+        found = lower_tail(values, weights, 0.5, measure)
+        assert (found.level, found.below) == (heavy.min(), 0.0)
+
+
+@given(seed=seeds, n=st.integers(1, 60), count=st.integers(2, 4))
+@examples(40)
+def test_shards_change_no_bit(seed, n, count):
+    rng = np.random.default_rng(seed)
+    values, weights = random_values(rng, n), rng.exponential(size=n)
+    target = 0.4 * float(weights.sum())
+    whole = lower_tail(values, weights, target, BaseMeasure(np.ones(n)))
+    parts = cuts(n, count, rng)
+
+    def work(comm):
+        part = parts[comm.rank]
+        measure = BaseMeasure(np.ones(n)[part], comm=comm)
+        return lower_tail(values[part], weights[part], target, measure)
+
+    assert on_shards(count, work) == [whole] * count
+
+
+def by_linear_program(
+    values: np.ndarray, domain: Domain, measure: BaseMeasure, upper: float
+) -> float:
+    n, width = values.size, measure.width
+    caps = np.broadcast_to(domain.row_caps(), (measure.rows,))
+    rows = np.kron(np.eye(measure.rows), np.ones((1, width)))[np.isfinite(caps)]
+    found = linprog(
+        values,
+        A_ub=rows if rows.size else None,
+        b_ub=(caps * measure.rows_base)[np.isfinite(caps)] if rows.size else None,
+        A_eq=np.ones((1, n)),
+        b_eq=[1.0],
+        bounds=[(0.0, min(1.0, upper * d)) for d in measure.entries],
+        method="highs",
+    )
+    assert found.status == 0
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("upper", [math.inf, 2.5])
+@pytest.mark.parametrize("kind", DOMAINS)
+@given(seed=seeds, n=st.integers(1, 10))
+@examples(40)
+def test_linear_minimum_is_the_linear_program_s(kind, upper, width, seed, n):
+    rng = np.random.default_rng(seed)
+    measure = BaseMeasure(rng.uniform(0.2, 2.0, size=n), width)
+    domain = random_domain(kind, measure.rows_base, rng, upper)
+    values = np.round(rng.normal(size=n * width), rng.integers(0, 6))  # often with ties
+    found = linear_minimum(values, domain, measure, upper)
+    assert found == pytest.approx(by_linear_program(values, domain, measure, upper), abs=1e-9)
+    u = vertex(values, measure, domain, upper)
+    assert found == pytest.approx(math.fsum(measure.entries * u * values), abs=1e-12)
+
+
+@given(seed=seeds, n=st.integers(1, 10))
+@examples(20)
+def test_off_the_plane_the_distributions_are_the_simplex(seed, n):
+    values = np.random.default_rng(seed).normal(size=n)
+    for domain in (Simplex(), Orthant(), Hypercube()):
+        assert linear_minimum(values, domain, BaseMeasure(np.ones(n))) == values.min()
