@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lightgbm
@@ -123,7 +124,7 @@ def sparse_rounds(rows: int) -> str:
         next(run)
     keep = np.zeros(rows)
     keep[np.random.default_rng(0).choice(rows, rows // 10, replace=False)] = 1.0
-    sparse.state = type(sparse.state)(keep, keep, 0.1)
+    sparse.state = replace(sparse.state, theta=keep, density=keep, mass=0.1)
 
     def round_of(run: Run) -> Callable[[], object]:
         state, margins, ended = run.state, run.margins.copy(), run.ended

@@ -30,6 +30,7 @@ __all__ = [
     "reproducible_sum",
     "reproducible_sums",
     "split",
+    "split_wide",
 ]
 
 Reduction = Literal["sum", "max", "min"]
@@ -187,22 +188,30 @@ _WIDE_EXPONENT = (
 )
 
 
+@njit(nogil=True, cache=True, inline="always")
+def split_wide(term, scale, low):
+    """Integers (high, middle, low) of one term, and one if it does not fit (then they are zero)."""
+    fits = abs(term) < 1048576.0
+    scaled = (term if fits else 0.0) * scale
+    rounded = scaled + _MAGIC
+    high = _bits(rounded) - _MAGIC_BITS
+    scaled = (scaled - (rounded - _MAGIC)) * low
+    rounded = scaled + _MAGIC
+    middle = _bits(rounded) - _MAGIC_BITS
+    scaled = (scaled - (rounded - _MAGIC)) * low
+    return high, middle, _bits(scaled + _MAGIC) - _MAGIC_BITS, 0 if fits else 1
+
+
 @njit(nogil=True, cache=True)
 def fold_wide(values, base, scale, low):
     """Integers (high, middle, low) of the sum of base * values, and how many terms do not fit."""
     a, b, c, unfit = 0, 0, 0, 0
     for i in range(values.size):
-        term = base[i] * values[i]
-        fits = abs(term) < 1048576.0
-        unfit += not fits
-        scaled = (term if fits else 0.0) * scale
-        rounded = scaled + _MAGIC
-        a += _bits(rounded) - _MAGIC_BITS
-        scaled = (scaled - (rounded - _MAGIC)) * low
-        rounded = scaled + _MAGIC
-        b += _bits(rounded) - _MAGIC_BITS
-        scaled = (scaled - (rounded - _MAGIC)) * low
-        c += _bits(scaled + _MAGIC) - _MAGIC_BITS
+        high, middle, last, bad = split_wide(base[i] * values[i], scale, low)
+        a += high
+        b += middle
+        c += last
+        unfit += bad
     return a, b, c, unfit
 
 

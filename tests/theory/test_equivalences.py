@@ -20,6 +20,7 @@ BOOSTERS = {
     "fermi-dirac": lambda n: maboost(FermiDirac(3.0)),
     "smooth": lambda n: smooth(2.5),
     "smooth lazy, trimmed": lambda n: smooth(2.5, update="lazy", trim="auto"),
+    "trimmed": lambda n: maboost(trim=0.3),
     "combined": lambda n: combined(np.where(np.arange(n) % 2 == 0, np.inf, 3.0)),
     "SparseBoost": lambda n: sparseboost(),
     "SparseBoost with penalty": lambda n: sparseboost(0.5),

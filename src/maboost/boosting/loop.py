@@ -23,6 +23,7 @@ from maboost.boosting.trimming import Trim, shown_rows
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.coded import Coded
+from maboost.mirror.kernels import row_statistics
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 from maboost.mirror.steps import Situation, StepRule, scaled
@@ -180,7 +181,9 @@ class Run:
         coded = self.game.coded_loss(*known, self.measure.threads)
         return coded, coded.array(self.measure)
 
-    def _edge(self, density: Array, d: Array) -> float:
+    def _edge(self, density: Array, d: Array, coded: Coded | None) -> float:
+        if coded is not None:
+            return -math.fsum(coded.values * coded.masses(density, self.measure))
         (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
         return -loss
 
@@ -196,7 +199,7 @@ class Run:
             for rewards in self._reward_tries(density, shown):
                 h = self.producer.produce(weights, rows, rewards, self.random_state)
                 coded, d = self._losses(h)
-                edge = self._edge(density, d)
+                edge = self._edge(density, d, coded)
                 if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                     h, d, edge, coded = Negated(h), -d, -edge, None
                 if edge <= ZERO_EDGE:
@@ -222,10 +225,8 @@ class Run:
     def _shown_edge(
         self, losses: Array, rows_density: Array, rows: NDArray[np.intp] | None
     ) -> float:
-        if rows is None:
-            return -self.measure.integral(losses)
         kept = np.zeros(self.measure.rows)
-        kept[rows] = 1.0
+        kept[slice(None) if rows is None else rows] = 1.0  # another shard may hide some even so
         edge, mass = self.measure.integrals(
             [
                 -losses * np.repeat(kept, self.measure.width),
@@ -274,17 +275,33 @@ class Run:
         wrong = v.game.worst_margins(self.validation_margins) <= 0.0
         return float(self.measure.total(v.base * wrong))
 
+    def _statistics(self, worst: Array, rows_density: Array) -> tuple[float, float, float]:
+        """Training error, integral of the squared density, and the fraction of rows with weight."""
+        rows = self.measure.of_rows
+        scale, low = rows.grid.factors
+        counts: list[int] = []
+
+        def block(part: slice) -> NDArray[np.int64]:
+            sums, nonzero = row_statistics(
+                worst[part], rows_density[part], rows.entries[part], scale, low
+            )
+            counts.append(nonzero)
+            found: NDArray[np.int64] = sums
+            return found
+
+        found = rows.folded(block, 2)
+        if found is None:  # a density beyond the grid
+            found = rows.integrals([(worst <= 0.0).astype(np.float64), rows_density**2])
+        total = rows.comm.allreduce(np.array([sum(counts)], dtype=np.int64), "sum")
+        return found[0], found[1], int(total[0]) / rows.count
+
     def _record(
         self, density: Array, found: _Found, step: float, gain: float, val_error: float
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         rows_density = measure.row_means(density)
         worst = self.game.worst_margins(self.margins)
-        train_error, square = measure.of_rows.integrals_of(
-            lambda part: [(worst[part] <= 0.0).astype(np.float64), rows_density[part] ** 2], 2
-        )
-        used = np.array([np.count_nonzero(rows_density)], dtype=np.int64)
-        nonzero = int(measure.comm.allreduce(used, "sum")[0]) / measure.of_rows.count
+        train_error, square, nonzero = self._statistics(worst, rows_density)
         self.error = train_error
         if measure.width > 1:
             self.error = measure.integral((self.margins <= 0.0).astype(np.float64))

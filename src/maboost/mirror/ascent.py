@@ -28,10 +28,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.domains import Domain
+from maboost.mirror.domains import CappedSimplex, Domain
+from maboost.mirror.kernels import entropy_potential
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projections import Projected, project
-from maboost.mirror.regularizers import Euclidean, Regularizer
+from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
 __all__ = ["AscentState", "MirrorAscent", "Moved"]
 
@@ -114,6 +115,8 @@ class MirrorAscent:
     def start(self, measure: BaseMeasure) -> AscentState:
         """The base measure itself, projected onto the domain."""
         self.domain.check(measure)
+        if self.domain.normalised and math.isfinite(self.regularizer.upper):  # a cap of its own
+            CappedSimplex(np.minimum(self.domain.row_caps(), self.regularizer.upper)).check(measure)
         n = measure.entries.size
         theta = np.full(n, float(self.regularizer.grad(np.array([1.0]))[0]))
         return self._arrive(theta, project(self.regularizer, self.domain, theta, measure), measure)[
@@ -174,16 +177,45 @@ class MirrorAscent:
             measure.threads.over(theta.size, shift)
         else:
             new = theta
-        active, regularizer = self.update == "active", self.regularizer
+        reached, potential, mass = self._potentials(theta, new, density, measure)
+        return AscentState(new, density, 1.0 if normalised else mass, potential), reached
+
+    def _potentials(
+        self, theta: Array, new: Array, density: Array, measure: BaseMeasure
+    ) -> list[float]:
+        """The potential at theta and at the new dual point, and the mass."""
+        regularizer = self.regularizer
+        if type(regularizer) is Entropy and (measure.width == 1 or self.update == "active"):
+            found = self._entropy_potentials(theta, new, density, measure)
+            if found is not None:
+                return found
 
         def columns(part: slice) -> list[Array]:
             u = density[part]
-            cost = regularizer.phi_at(u, new[part]) if active else regularizer.phi(u)
-            found = [theta[part] * u - cost, new[part] * u - cost]
-            return found if normalised else [*found, u]
+            cost = regularizer.phi(u)
+            return [theta[part] * u - cost, new[part] * u - cost, u]
 
-        reached, potential, *mass = measure.integrals_of(columns, 2 if normalised else 3)
-        return AscentState(new, density, mass[0] if mass else 1.0, potential), reached
+        return measure.integrals_of(columns, 3)
+
+    def _entropy_potentials(
+        self, theta: Array, new: Array, density: Array, measure: BaseMeasure
+    ) -> list[float] | None:
+        """The same for entropy, where the dual point gives the logarithm."""
+        caps: Array | float = math.inf
+        if self.update == "lazy":
+            domain = self.domain
+            caps = domain.row_caps() if domain.normalised else domain.entry_cap()
+        log_caps = np.log(caps)
+        scale, low = measure.grid.factors
+
+        def block(part: slice) -> NDArray[np.int64]:
+            limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
+            found: NDArray[np.int64] = entropy_potential(
+                theta[part], new[part], density[part], limits, measure.entries[part], scale, low
+            )
+            return found
+
+        return measure.folded(block, 3)
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure

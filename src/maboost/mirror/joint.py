@@ -176,7 +176,7 @@ class _Problem:
         caps = ascent.domain.row_caps()
         self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
         flat = np.atleast_1d(np.asarray(self.caps))
-        self.endless = bool(np.any(np.isinf(flat)))
+        self.endless = math.isinf(measure.maximum(flat))
         highest = max(
             measure.maximum(flat[np.isfinite(flat)]), 4.0 * measure.maximum(state.density), 1.0
         )

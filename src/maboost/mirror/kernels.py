@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from maboost.comm import split
+from maboost.comm import split, split_wide
 
 
 def cap_at(caps, i):
@@ -195,3 +195,65 @@ def clip_density(theta, caps, center, tau, out):
     """Out = clip(theta - center - tau, 0, cap)."""
     for i in range(theta.size):
         out[i] = min(max((theta[i] - center) - tau, 0.0), cap_at(caps, i))
+
+
+# --------------------------------------------------------------------------------------------------
+# what a step reached
+
+
+@njit(nogil=True, cache=True)
+def entropy_potential(theta, dual, density, log_caps, base, scale, low):
+    """Folded sums of base * (theta u - phi(u)) and of base * (dual u - phi(u)), and of base * u.
+
+    phi(u) = u log u - u + 1 with log u = min(dual, log cap): no logarithm is taken. Terms are those of
+    :func:`maboost.comm.fold_wide`, and so is the fourth integer of each: how many do not fit.
+    """
+    sums = np.zeros((3, 4), dtype=np.int64)
+    a0, a1, a2, b0, b1, b2, c0, c1, c2, unfit = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(theta.size):
+        u = density[i]
+        cost = u * min(dual[i], cap_at(log_caps, i)) - u + 1.0
+        x, y, z, bad = split_wide(base[i] * (theta[i] * u - cost), scale, low)
+        a0 += x
+        a1 += y
+        a2 += z
+        unfit += bad
+        x, y, z, bad = split_wide(base[i] * (dual[i] * u - cost), scale, low)
+        b0 += x
+        b1 += y
+        b2 += z
+        unfit += bad
+        x, y, z, bad = split_wide(base[i] * u, scale, low)
+        c0 += x
+        c1 += y
+        c2 += z
+        unfit += bad
+    sums[0, 0], sums[0, 1], sums[0, 2] = a0, a1, a2
+    sums[1, 0], sums[1, 1], sums[1, 2] = b0, b1, b2
+    sums[2, 0], sums[2, 1], sums[2, 2] = c0, c1, c2
+    sums[:, 3] = unfit
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def row_statistics(margins, density, base, scale, low):
+    """Folded sums over rows, as :func:`maboost.comm.fold_wide`: the measure of margins that are not
+    positive, and the integral of the squared density; and how many densities are not zero.
+    """
+    sums = np.zeros((2, 4), dtype=np.int64)
+    a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(margins.size):
+        x, y, z, bad = split_wide(base[i] if margins[i] <= 0.0 else 0.0, scale, low)
+        a0 += x
+        a1 += y
+        a2 += z
+        x, y, z, bad = split_wide(base[i] * density[i] * density[i], scale, low)
+        b0 += x
+        b1 += y
+        b2 += z
+        unfit += bad
+        nonzero += density[i] > 0.0
+    sums[0, 0], sums[0, 1], sums[0, 2] = a0, a1, a2
+    sums[1, 0], sums[1, 1], sums[1, 2] = b0, b1, b2
+    sums[:, 3] = unfit
+    return sums, nonzero

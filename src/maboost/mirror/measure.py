@@ -123,23 +123,39 @@ class BaseMeasure:
         The same result as :meth:`integrals` up to rounding, in one pass, on all threads, with no array
         of the size of the rows in between.
         """
-        grid = WideGrid.of(self.count)
-        scale, low = grid.factors
+        scale, low = self.grid.factors
+
+        def folded(part: slice) -> NDArray[np.int64]:
+            base = self.entries[part]
+            return np.array([fold_wide(values, base, scale, low) for values in columns(part)])
+
+        found = self.folded(folded, count)
+        if found is None:  # huge or not finite: the way that looks for the largest first
+            return self.integrals(columns(slice(0, self.entries.size)))
+        return found
+
+    @property
+    def grid(self) -> WideGrid:
+        """The grid of sums taken block by block."""
+        return WideGrid.of(self.count)
+
+    def folded(self, block: Callable[[slice], NDArray[np.int64]], count: int) -> list[float] | None:
+        """Sums whose blocks are folded already (``block(part)`` of shape (count, 4)) as numbers.
+
+        None where some term does not fit the grid.
+        """
 
         def work(a: int, b: int) -> NDArray[np.int64]:
             sums = np.zeros((count, 4), dtype=np.int64)
             for start in range(a, b, _BLOCK):
-                part = slice(start, min(start + _BLOCK, b))
-                base = self.entries[part]
-                for j, values in enumerate(columns(part)):
-                    sums[j] += fold_wide(values, base, scale, low)
+                sums += block(slice(start, min(start + _BLOCK, b)))
             return sums
 
         parts = self.threads.over(self.entries.size, work)
         total = self.comm.allreduce(np.sum(parts, axis=0).reshape(-1), "sum").reshape(-1, 4)
-        if total[:, 3].any():  # huge or not finite: the way that looks for the largest first
-            return self.integrals(columns(slice(0, self.entries.size)))
-        return [grid.value(*row[:3]) for row in total.tolist()]
+        if total[:, 3].any():
+            return None
+        return [self.grid.value(*row[:3]) for row in total.tolist()]
 
     def row_integral(self, values: Array) -> float:
         """Sum of D * values over rows, one value a row."""

@@ -54,10 +54,6 @@ class Regularizer(Component):
         r"""The inverse of `grad`; called only between ``grad(0)`` and ``grad(upper)``."""
         raise NotImplementedError
 
-    def phi_at(self, u: Array, dual: Array) -> Array:
-        r""":math:`\varphi(u)` where :math:`\varphi'(u)` is known already; cheaper for some."""
-        return self.phi(u)
-
     def grad_limits(self) -> tuple[float, float]:
         r""":math:`\varphi'` at 0 and at `upper`, infinite where it has no finite limit."""
         with np.errstate(divide="ignore"):
@@ -115,12 +111,6 @@ class Entropy(Regularizer):
     def phi(self, u: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(u > 0.0, u * np.log(u), 0.0) - u + 1.0
-
-    def phi_at(self, u: Array, dual: Array) -> Array:
-        found = u * dual
-        found -= u
-        found += 1.0
-        return found
 
     def grad(self, u: Array) -> Array:
         with np.errstate(divide="ignore"):

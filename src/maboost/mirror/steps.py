@@ -119,7 +119,8 @@ class Corrective(Component):
     - v > 0, but some rows are wrong (caps keep them from carrying the mass): any step gains at least
       v times its length, and one hypothesis would already reach all that the error bound can promise.
       The soft margin and the unseen rows still profit from others, so the step is AdaBoost's for the
-      same edge, :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`, and the run goes on.
+      same edge, :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}` (the paper's where that is longer), and
+      the run goes on.
     - v = 0 (it abstains on rows that could carry all the mass): the step is 64.
 
     Where the edge vanishes on a whole interval, the smallest root is taken.
@@ -171,7 +172,8 @@ class Corrective(Component):
                 if s.measure.maximum(s.direction) < 0.0:
                     return Step(self._reaching_step(s, worst), final=True)
                 if worst > 0.0:
-                    return Step(math.atanh(min(s.edge, 1.0 - 1e-15)))
+                    shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
+                    return Step(max(math.atanh(min(s.edge, 1.0 - 1e-15)), shortest))
                 if worst > -1e-12:
                     return Step(LONGEST_STEP)
             near, far = far, 2.0 * far
@@ -188,7 +190,7 @@ class Corrective(Component):
         ):  # the hypercube: e^(theta - step * worst) below half the least row
             top = max(measure.maximum(s.state.theta), 0.0)
             return (top + math.log(2.0 * measure.width / measure.smallest_row)) / worst
-        caps = float(np.max(domain.row_caps()))
+        caps = measure.maximum(np.atleast_1d(domain.row_caps()))
         level = max(0.5 * measure.smallest_row, 1.0 / min(caps, s.ascent.regularizer.upper))
         target = s.ascent.regularizer.beta(level / measure.width)
         if not math.isfinite(target):

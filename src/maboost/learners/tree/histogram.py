@@ -40,10 +40,24 @@ class Packing:
         return cls(bits, math.ldexp(1.0, math.frexp(total)[1] - (62 - bits)))
 
 
-def pack_weights(weights: Array, packing: Packing) -> NDArray[np.int64]:
+@njit(nogil=True, cache=True)
+def _pack(weights, per_unit, count_bits, out):
+    for i in range(weights.size):
+        out[i] = (np.int64(weights[i] * per_unit + 0.5) << count_bits) + 1
+
+
+def pack_weights(
+    weights: Array, packing: Packing, threads: Threads | None = None
+) -> NDArray[np.int64]:
     """Cells of single rows: the weight in the high bits and a count of one."""
-    whole = np.rint(weights / packing.unit).astype(CELL)
-    return (whole << packing.count_bits) + 1
+    cells = np.empty(len(weights), dtype=CELL)
+    per_unit = 1.0 / packing.unit  # a power of two: exact
+
+    def work(a: int, b: int) -> None:
+        _pack(weights[a:b], per_unit, packing.count_bits, cells[a:b])
+
+    (threads or Threads()).over(len(weights), work)
+    return cells
 
 
 @njit(nogil=True, cache=True)

@@ -108,7 +108,7 @@ class TreeProducer:
         self, weights: Array, rows: NDArray[np.intp] | None, rewards: Array | None
     ) -> Rewards:
         packing = Packing.of(len(weights), reproducible_sum(weights))
-        cells = pack_weights(weights, packing)
+        cells = pack_weights(weights, packing, self.learner.threads)
         if self.n_classes > 2:
             assert rewards is not None
             whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits

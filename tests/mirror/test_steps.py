@@ -1,0 +1,360 @@
+"""Step rules: what each gains, and what happens where the gain has no maximum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.helpers import (
+    DOMAINS,
+    REGULARIZERS,
+    Problem,
+    cuts,
+    examples,
+    on_shards,
+    random_domain,
+    rounds,
+    seeds,
+    vertex,
+)
+
+from maboost.boosting.recipes import combined, maboost, madaboost, sparseboost
+from maboost.mirror import (
+    BaseMeasure,
+    CappedSimplex,
+    Domain,
+    Entropy,
+    Euclidean,
+    FermiDirac,
+    Hypercube,
+    MirrorAscent,
+    Orthant,
+    Regularizer,
+    Simplex,
+)
+from maboost.mirror.coded import Coded
+from maboost.mirror.joint import joint_corrective
+from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
+
+names = pytest.mark.parametrize("name", REGULARIZERS)
+kinds = pytest.mark.parametrize("kind", DOMAINS)
+updates = st.sampled_from(["active", "lazy"])
+
+
+def situation(
+    rng: np.random.Generator,
+    regularizer: Regularizer,
+    domain: Domain | str,
+    update: str = "active",
+    width: int = 1,
+    votes: bool = False,
+    moves: int = 2,
+    l1_share: float = 0.0,
+) -> Situation:
+    """A hypothesis with a positive edge, met after a few moves."""
+    n = int(rng.integers(2, 12))
+    measure = BaseMeasure(rng.uniform(0.2, 2.0, size=n), width)
+    if isinstance(domain, str):
+        domain = random_domain(domain, measure.rows_base, rng, regularizer.upper)
+    ascent = MirrorAscent(regularizer, domain, update)
+    state = ascent.start(measure)
+    for _ in range(moves):
+        state = ascent.move(
+            state, rng.uniform(-1, 1, n * width), rng.uniform(0, 0.5), measure
+        ).state
+    edge = 0.0
+    while abs(edge) < 1e-3:
+        d = rng.choice([-1.0, 1.0], n * width) if votes else rng.uniform(-1.0, 1.0, n * width)
+        edge = -measure.integral(state.density * d) / state.mass
+    d, edge = math.copysign(1.0, edge) * d, abs(edge)
+    l1 = l1_share * edge * state.mass
+    return Situation(ascent, state, measure, d, edge, 1, 1.0, 0.0, l1)
+
+
+def gain(s: Situation, step: float) -> float:
+    return s.ascent.move(s.state, s.direction, step, s.measure, s.l1).gain
+
+
+def smallest_edge(s: Situation) -> float:
+    """The least edge of the hypothesis over the domain, by sorting."""
+    u = vertex(-s.direction, s.measure, s.ascent.domain, s.ascent.regularizer.upper)
+    return -math.fsum(s.measure.entries * u * s.direction)
+
+
+@names
+@kinds
+@pytest.mark.parametrize("width", [1, 2])
+@given(seed=seeds, update=updates, votes=st.booleans())
+@examples(20)
+def test_corrective_gains_most(name, kind, width, seed, update, votes):
+    """gain(corrective) >= gain(paper) >= sigma gamma^2 / 2, and the next edge is zero."""
+    rng = np.random.default_rng(seed)
+    regularizer = REGULARIZERS[name]
+    s = situation(rng, regularizer, kind, update, width, votes)
+    paper, corrective = Paper()(s).size, Corrective()(s)
+    sigma = regularizer.strong_convexity
+    assert paper == pytest.approx(sigma * s.edge, rel=1e-15)
+    least = 0.5 * sigma * s.edge**2
+    assert gain(s, paper) >= least - 1e-12
+    assert gain(s, corrective.size) >= gain(s, paper) - 1e-12
+    worst = smallest_edge(s)
+    if worst < -1e-3:  # some distribution of the domain makes it worse than useless
+        assert abs(gain_slope(s, corrective.size)) <= 1e-11
+        for other in corrective.size * np.array([0.5, 0.99, 1.01, 2.0]):
+            assert gain(s, other) <= gain(s, corrective.size) + 1e-12
+    assert corrective.final == bool(np.all(s.direction < 0.0))
+
+
+@given(seed=seeds, update=updates)
+@examples(40)
+def test_corrective_is_adaboost(seed, update):
+    """Votes under entropy on the simplex: eta = log((1+gamma)/(1-gamma))/2."""
+    rng = np.random.default_rng(seed)
+    s = situation(rng, Entropy(), Simplex(), update, votes=True)
+    assume(np.any(s.direction > 0.0))
+    step = Corrective()(s).size
+    assert step == pytest.approx(0.5 * math.log((1.0 + s.edge) / (1.0 - s.edge)), rel=1e-12)
+    assert gain(s, step) == pytest.approx(-0.5 * math.log(1.0 - s.edge**2), rel=1e-9)
+
+
+@given(seed=seeds, share=st.sampled_from([0.0, 0.3, 0.8]))
+@examples(60)
+def test_corrective_of_sparseboost(seed, share):
+    """The root of gamma' n' = alpha (1 - n'), primes after the step."""
+    s = situation(np.random.default_rng(seed), Euclidean(), Orthant(), l1_share=share)
+    step = Corrective()(s).size
+    after = s.ascent.move(s.state, s.direction, step, s.measure, s.l1).state
+    left = -math.fsum(s.measure.entries * after.density * s.direction)
+    assert abs(left - s.l1 * (1.0 - after.mass)) <= 1e-11
+    assert gain(s, step) >= gain(s, Paper()(s).size) - 1e-12
+    assert gain(s, Paper()(s).size) >= 0.5 * (s.edge * s.state.mass - s.l1) ** 2 - 1e-12
+
+
+@given(seed=seeds, votes=st.booleans())
+@examples(60)
+def test_corrective_of_madaboost(seed, votes):
+    """The line search of its potential."""
+    s = situation(np.random.default_rng(seed), Entropy(), Hypercube(), "lazy", votes=votes)
+    assume(np.any(s.direction > 0.0))
+    step = Corrective()(s).size
+    assert abs(gain_slope(s, step)) <= 1e-11
+    assert gain(s, step) >= gain(s, Paper()(s).size) - 1e-12
+
+
+@pytest.mark.parametrize("kind", [*DOMAINS, "orthant", "hypercube"])
+@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@given(seed=seeds, update=updates)
+@examples(30)
+def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update):
+    domain = {"orthant": Orthant(), "hypercube": Hypercube()}.get(kind, kind)
+    s = situation(np.random.default_rng(seed), REGULARIZERS[name], domain, update)
+    found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure)
+    if found is None:
+        return
+    searched = Corrective()._search(s)
+    assert gain(s, found.step) == pytest.approx(gain(s, searched.size), abs=1e-12)
+    h = 1e-4 * found.step
+    curve = (gain_slope(s, found.step - h) - gain_slope(s, found.step + h)) / (2.0 * h)
+    if curve > 1e-2:
+        assert found.step == pytest.approx(searched.size, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0)], ids=repr)
+def test_newton_usually_succeeds(name, domain):
+    """The fast path is not dead code."""
+    met = [
+        situation(np.random.default_rng(seed), REGULARIZERS[name], domain) for seed in range(100)
+    ]
+    met = [s for s in met if smallest_edge(s) < -0.1]
+    found = [joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure) for s in met]
+    assert len(met) > 50
+    assert sum(x is not None for x in found) >= 0.75 * len(met)
+
+
+@pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(2.0), Hypercube()], ids=repr)
+@given(seed=seeds, update=updates)
+@examples(30)
+def test_directions_of_few_values(domain, seed, update):
+    """Codes and a table of values are only a faster way to the same step."""
+    rng = np.random.default_rng(seed)
+    s = situation(rng, Entropy(), domain, update)
+    values = rng.uniform(-1.0, 1.0, size=4)
+    codes = rng.integers(0, 4, size=s.direction.size).astype(np.uint16)
+    edge = -s.measure.integral(s.state.density * values[codes]) / s.state.mass
+    assume(abs(edge) > 1e-3)
+    values *= math.copysign(1.0, edge)
+    plain = replace(s, direction=values[codes], edge=abs(edge))
+    assume(smallest_edge(plain) < -1e-3)
+    coded = replace(plain, coded=Coded(values, codes))
+    step = Corrective()(coded).size
+    assert abs(gain_slope(plain, step)) <= 1e-11
+    assert step == pytest.approx(Corrective()(plain).size, rel=1e-9)
+
+
+# --------------------------------------------------------------------------------------------------
+# no finite root
+
+
+def one_hypothesis(scores: np.ndarray, weights: np.ndarray | None = None) -> Problem:
+    """Two classes, all labels positive: the scores are the margins."""
+    n = len(scores)
+    return Problem(np.ones(n, dtype=int), np.ones(n) if weights is None else weights, scores[None])
+
+
+ENDINGS = {
+    "entropy": lambda n: maboost(),
+    "entropy, lazy": lambda n: maboost(update="lazy"),
+    "euclidean": lambda n: maboost("euclidean"),
+    "capped": lambda n: maboost("entropy", CappedSimplex(2.0)),
+    "capped euclidean": lambda n: maboost("euclidean", CappedSimplex(2.0), "lazy"),
+    "fermi-dirac": lambda n: maboost(FermiDirac(3.0)),
+    "fermi-dirac, capped": lambda n: maboost(FermiDirac(3.0), CappedSimplex(2.0)),
+    "user's own": lambda n: maboost(REGULARIZERS["user's own"]),
+    "combined": lambda n: combined(np.where(np.arange(n) % 2, 3.0, math.inf)),
+    "MadaBoost": lambda n: madaboost(),
+    "slow": lambda n: maboost(learning_rate=0.1),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@given(seed=seeds, n=st.integers(2, 12), lowest=st.sampled_from([0.01, 0.3, 1.0]))
+@examples(15)
+def test_a_hypothesis_that_is_right_everywhere_ends_the_run(ending, seed, n, lowest):
+    """No finite root and v > 0: one step brings the error bound to its floor, and that is all."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(lowest, 1.0, size=n)
+    p = one_hypothesis(scores, rng.uniform(0.2, 2.0, size=n))
+    run = p.run(ENDINGS[ending](n))
+    records = list(rounds(run, 5))
+    assert len(records) == 1
+    assert run.ended.startswith(("the target is reached", "every row is right"))
+    assert records[-1].train_error == 0.0
+    assert records[-1].error_bound <= max(run.bound.floor, run.measure.smallest_row) * (1 + 1e-12)
+
+
+@given(seed=seeds, n_classes=st.integers(3, 5))
+@examples(15)
+def test_right_everywhere_with_more_classes(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, size=7)
+    scores = 0.9 * np.eye(n_classes)[labels] + 0.1 / n_classes
+    p = Problem(labels, np.ones(7), scores[None], n_classes)
+    for booster in (maboost(), maboost("euclidean", CappedSimplex(2.0)), maboost(FermiDirac(30.0))):
+        run = p.run(booster)
+        (record,) = rounds(run, 5)
+        assert record.error_bound <= max(run.bound.floor, run.measure.smallest_row) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_caps_that_keep_wrong_rows_from_mattering(name):
+    """v > 0 although a row is wrong: a step that is long enough to pay, and the run goes on."""
+    p = one_hypothesis(np.array([-1.0, *np.ones(9)]))
+    booster = maboost(REGULARIZERS[name], CappedSimplex(2.0))
+    run = p.run(booster)
+    for record in rounds(run, 20):
+        assert record.step == pytest.approx(
+            max(math.atanh(record.edge), booster.ascent.regularizer.strong_convexity * record.edge)
+        )
+        assert record.edge >= 0.6 - 1e-12  # the wrong row holds at most a fifth
+    assert run.ended is None
+    assert record.error_bound == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("update", ["active", "lazy"])
+def test_a_hypothesis_that_abstains_takes_the_longest_step(update):
+    """v = 0 and no root: the edge falls for ever but never to zero."""
+    p = one_hypothesis(np.array([0.0, 0.1, 0.1, 0.1]))
+    run = p.run(maboost(update=update))
+    record = next(rounds(run, 1))
+    assert record.step == 64.0
+    assert run.ended is None
+
+
+def test_abstention_with_votes_stops_where_the_edge_counts_as_zero():
+    """Long before a step of 64 the next edge is below what counts as an edge at all."""
+    p = one_hypothesis(np.array([0.0, 1.0, 1.0, 1.0]))
+    run = p.run(maboost())
+    record = next(rounds(run, 1))
+    assert 20.0 < record.step <= 64.0
+    assert next(rounds(run, 1), None) is None
+    assert run.ended == "the learner found no edge"
+
+
+def test_a_flat_root_is_the_smallest():
+    """Euclidean weights reach zero: from there on every step has the same gain."""
+    s = flat_situation(Simplex())
+    assert Corrective()(s).size == pytest.approx(2.0, abs=1e-9)
+    assert gain_slope(s, 1.999) > 0.0
+    assert abs(gain_slope(s, 2.0)) <= 1e-15
+    assert abs(gain_slope(s, 7.0)) <= 1e-15
+    s = flat_situation(Orthant())  # 1 - eta on the row that is right
+    assert Corrective()(s).size == pytest.approx(1.0, abs=1e-9)
+
+
+def flat_situation(domain: Domain) -> Situation:
+    """Two rows: abstention on one, right on the other."""
+    measure = BaseMeasure(np.ones(2))
+    ascent = MirrorAscent(Euclidean(), domain)
+    return Situation(ascent, ascent.start(measure), measure, np.array([0.0, -1.0]), 0.5)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_last_step_is_the_same_on_every_shard(count):
+    """Caps differ from row to row, so no shard may look at its own alone."""
+    caps = np.array([math.inf, 5.0, 5.0, 2.0, 2.0, 2.0])
+    p = one_hypothesis(np.array([0.3, 0.5, 0.2, 0.4, 0.9, 1.0]))
+    whole = p.run(combined(caps))
+    (record,) = rounds(whole, 3)
+    parts = cuts(p.n, count, np.random.default_rng(count))
+
+    def work(comm):
+        rows = np.arange(p.n)[parts[comm.rank]]
+        return [r.step for r in rounds(p.run(combined(caps[rows]), rows=rows, comm=comm), 3)]
+
+    assert on_shards(count, work) == [[record.step]] * count
+
+
+# --------------------------------------------------------------------------------------------------
+# rules
+
+
+@given(seed=seeds, t=st.integers(1, 1000))
+@examples(20)
+def test_maxmargin_is_the_paper_s_step_over_the_root_of_the_round(seed, t):
+    s = replace(situation(np.random.default_rng(seed), Entropy(), "cap"), round=t)
+    assert MaxMargin()(s).size == pytest.approx(Paper()(s).size / math.sqrt(t), rel=1e-15)
+
+
+def test_paper_steps_of_the_other_boosters():
+    rng = np.random.default_rng(0)
+    s = situation(rng, Euclidean(), Orthant(), l1_share=0.25)
+    assert Paper()(s).size == pytest.approx(0.75 * s.edge * s.state.mass, rel=1e-12)
+    s = replace(situation(rng, Entropy(), Hypercube(), "lazy"), error=0.3)
+    assert Paper()(s).size == pytest.approx(0.3 * s.edge, rel=1e-15)
+
+
+def test_the_corrective_step_through_two_projections_is_refused():
+    s = situation(np.random.default_rng(1), Entropy(), CappedSimplex(2.0))
+    through = MirrorAscent(Entropy(), CappedSimplex(2.0), via=Simplex())
+    with pytest.raises(ValueError, match="double projection"):
+        Corrective()(replace(s, ascent=through))
+    assert Paper()(replace(s, ascent=through)).size > 0.0
+
+
+def test_a_learning_rate_shortens_every_step_but_the_last():
+    assert scaled(Step(2.0, guess=1.0), 0.1) == Step(0.2)
+    assert scaled(Step(2.0, final=True), 0.1) == Step(2.0, final=True)
+
+
+@pytest.mark.parametrize("kappa", [1.0, 0.4])
+def test_sparseboost_ends_when_no_weight_is_left(kappa):
+    """Right on every row with certainty: all weights reach zero in one step."""
+    run = one_hypothesis(np.ones(4)).run(sparseboost(kappa))
+    records = list(rounds(run, 50))
+    assert records[-1].train_error == 0.0
+    assert run.state.mass <= 1e-9 or kappa < 1.0
