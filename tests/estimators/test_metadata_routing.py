@@ -111,8 +111,9 @@ def test_a_scraped_row_weighs_at_most_its_cap():
 
 
 def test_without_sources_all_rows_are_primary():
-    one = CombinedBoostClassifier(TREE, n_estimators=10, random_state=0).fit(X, y)
-    other = MABoostClassifier(TREE, n_estimators=10, random_state=0).fit(X, y)
+    stump = DecisionTreeClassifier(max_depth=1)
+    one = CombinedBoostClassifier(stump, n_estimators=10, random_state=0).fit(X, y)
+    other = MABoostClassifier(stump, n_estimators=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, rtol=1e-9)
     assert one.certificate_.groups["all"].limit is None
 

@@ -106,10 +106,20 @@ def test_the_given_estimator_stays_unfitted():
 
 
 @pytest.mark.parametrize("response", ["votes", "proba"])
-def test_one_class_shown_is_answered_by_a_constant(response):
-    made = producer(GaussianNB(), [0, 1, 2, 2, 1, 2], ["a", "b", "c"], response)
+@pytest.mark.parametrize(
+    "classes",
+    [["a", "b", "c"], [1, 2, 3], [0.5, 1.5, 2.0], np.array(["a", "b", "c"], dtype=object)],
+)
+def test_one_class_shown_is_answered_by_a_constant(response, classes):
+    made = producer(GaussianNB(), [0, 1, 2, 2, 1, 2], classes, response)
     h = made.produce(np.ones(3), np.array([2, 3, 5]), None, state())
     np.testing.assert_array_equal(h.scores(X), np.tile([0.0, 0.0, 1.0], (6, 1)))
+
+
+def test_a_constant_of_two_boolean_classes():
+    made = producer(GaussianNB(), [0, 1, 1, 0, 1, 1], [False, True])
+    h = made.produce(np.ones(2), np.array([1, 4]), None, state())
+    np.testing.assert_array_equal(h.scores(X), np.ones(6))
 
 
 def test_training_scores_are_the_scores_of_all_rows():

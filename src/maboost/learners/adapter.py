@@ -131,9 +131,8 @@ class EstimatorProducer:
             rows, labels = drawn if rows is None else rows[drawn], labels[drawn]
         classes = self.learner.classes
         if np.all(labels == labels[0]):  # many classifiers refuse a single class
-            constant = classes[labels[0]]
-            dummy = DummyClassifier(strategy="constant", constant=constant)
-            return dummy.fit(np.zeros((1, 1)), [constant])
+            only = classes[labels[:1]]  # "constant" would take no float or boolean label
+            return DummyClassifier(strategy="most_frequent").fit(np.zeros((1, 1)), only)
         X = self.X if rows is None else _safe_indexing(self.X, rows)
         if weighted:
             return estimator.fit(X, classes[labels], sample_weight=weights)

@@ -86,12 +86,11 @@ class OnlineMirrorDescent:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate!r}")
         if self.l1 < 0.0:
             raise ValueError(f"l1 must not be negative, got {self.l1!r}")
-        weights = np.ones(self.n) if self.base is None else np.asarray(self.base, dtype=float)
+        weights = np.ones(self.n) if self.base is None else self._checked("base", self.base)
         self._measure = BaseMeasure(weights)
         self._ascent = MirrorAscent(self.regularizer, self.domain, self.update, self.via)
         self._state = self._ascent.start(self._measure)
         self._played = self._state
-        self._hint = np.zeros(self.n)
         self._gain = 0.0
         self._total = np.zeros(self.n)
         self.rounds = 0
@@ -112,9 +111,8 @@ class OnlineMirrorDescent:
         hint : array of shape (n,), optional
             For the optimistic update: what the next loss is expected to be.
         """
-        g = np.asarray(gradient, dtype=float)
-        if g.shape != (self.n,) or not np.all(np.isfinite(g)):
-            raise ValueError(f"gradient must be {self.n} finite numbers, got shape {g.shape}")
+        g = self._checked("gradient", gradient)
+        following = g if hint is None else self._checked("hint", hint)
         paid = self._measure.total(self.point * (g + self.l1))
         moved = self._move(self._state, g)
         self._state = moved[0]
@@ -124,9 +122,14 @@ class OnlineMirrorDescent:
         self.rounds += 1
         self._played = self._state
         if self.optimistic:
-            self._hint = g if hint is None else np.asarray(hint, dtype=float)
-            self._played = self._move(self._state, self._hint)[0]
+            self._played = self._move(self._state, following)[0]
         return paid
+
+    def _checked(self, name: str, values: ArrayLike) -> Array:
+        array = np.asarray(values, dtype=float)
+        if array.shape != (self.n,) or not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} must be {self.n} finite numbers, got shape {array.shape}")
+        return array
 
     def _move(self, state: AscentState, g: Array) -> tuple[AscentState, float]:
         moved = self._ascent.move(state, -g, self.learning_rate, self._measure, self.l1)
