@@ -39,8 +39,8 @@ class SparseBoostClassifier(BoostingClassifier):
     learning_rate : float in (0, 1], default=1.0
         Factor on every step. Small rates with a small smoothness do best on noisy labels.
     kappa : float in (0, 1], default=1.0
-        1 is no explicit l1 penalty; smaller values push more weights to zero, and may end the run when
-        all are zero.
+        1 is no explicit l1 penalty; smaller values pull all weights towards zero, with shorter steps,
+        and may end the run when all are zero.
     l1_decay : float, optional
         Let the penalty be at most ``l1_decay / t**2``; provably boosts below 6/pi^2. Needs kappa < 1.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
