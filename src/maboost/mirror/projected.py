@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -66,8 +67,10 @@ def sample(n: int) -> slice:
 
 def mass_scale(caps: Array | float, measure: BaseMeasure) -> FixedPoint:
     """The grid for sums of base, of base*p with p <= 1 and of base*cap."""
-    flat = np.atleast_1d(np.asarray(caps, dtype=np.float64))
-    top = measure.maximum(flat[np.isfinite(flat)])
+    if isinstance(caps, float):
+        top = caps if math.isfinite(caps) else 1.0
+    else:
+        top = measure.maximum(caps[np.isfinite(caps)])
     return fixed_point(measure.largest * max(top, 1.0), measure.count)
 
 

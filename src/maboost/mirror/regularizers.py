@@ -74,7 +74,8 @@ class Regularizer(Component):
         """
         if 1.0 / level > self.upper * (1 + 1e-12):
             return math.inf
-        at = self.phi(np.array([min(1.0 / level, self.upper), 0.0, 1.0]))
+        with np.errstate(over="ignore"):  # a row of weight 1e-200: infinite is near enough
+            at = self.phi(np.array([min(1.0 / level, self.upper), 0.0, 1.0]))
         return float(level * at[0] + (1.0 - level) * at[1] - at[2])
 
     def error_level(self, gain: float) -> float:
