@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,13 +82,6 @@ class Voting:
         p[lost, winner[lost]] = np.nextafter(p[lost].max(axis=1), 1.0)
         return p
 
-    def _last(self, staged: Iterator[Array]) -> Array:
-        votes = None
-        for votes in staged:  # noqa: B007  # only the last matters
-            pass
-        assert votes is not None
-        return votes
-
     def decision_function(self, X: Any) -> Array:
         r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
 
@@ -99,7 +93,7 @@ class Voting:
         X = self._checked_rows(X)
         trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
         if not trees or len(trees) < len(self._hypotheses):
-            return self._last(self._staged_votes(X))
+            return deque(self._staged_votes(X), maxlen=1).pop()
         threads = Threads(available_threads(self.n_jobs))
         votes = Forest.of(trees).votes(X, self.estimator_weights_, threads)
         return votes[:, 0] if len(self.classes_) == 2 else votes
