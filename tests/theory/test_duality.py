@@ -71,14 +71,14 @@ def test_edges_bound_the_best_margin_from_above_and_the_run_from_below(seed, reg
 
 def test_maxmargin_comes_close_to_the_linear_program():
     gaps = []
-    for seed in range(6):
+    for seed in range(4):
         p = random_problem(np.random.default_rng(seed), 12, 8, skill=0.9)
         tables = np.concatenate([p.tables, -p.tables]) if p.closed_under_negation else p.tables
         p = type(p)(p.labels, p.weights, tables)
         best = max_min_margin(p.losses())
         if best < 0.05:
             continue
-        *_, record = rounds(p.run(maboost(step="maxmargin")), 3000)
+        *_, record = rounds(p.run(maboost(step="maxmargin")), 1500)
         gaps.append((best - record.min_margin) / best)
     assert len(gaps) >= 3
     assert max(gaps) < 0.25
