@@ -155,10 +155,8 @@ def _piecewise_root(
     tau = 0.5 * (low + high)
     for attempt in range(200):
         value, new = newton(tau)
-        if (
-            new == tau or value == 1.0
-        ):  # the quotient itself: it does not depend on how tau was found
-            return (new if math.isfinite(new) else tau), True
+        if new == tau or value == 1.0:
+            break
         if value > 1.0:
             low = tau
         else:
@@ -169,4 +167,11 @@ def _piecewise_root(
             if not low < new < high:
                 break
         tau = new
-    return high, True
+    # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
+    # bits: the lower one, so that the result does not depend on the way here (and so on the shards).
+    moment, mass, cap = at(tau)
+    if not mass > 0.0:
+        return tau, True
+    blur = 1e-15 * (abs(moment) + cap + 1.0) / mass + 4.0 * math.ulp(tau)
+    sides = (newton(tau - blur)[1], newton(tau + blur)[1])
+    return min((s for s in sides if math.isfinite(s)), default=tau), True
