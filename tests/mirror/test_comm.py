@@ -116,7 +116,7 @@ def test_integers_and_strides_are_accepted():
 @given(n=st.integers(0, 200), count=st.integers(1, 5), block=st.integers(1, 9))
 @examples(100)
 def test_threads_cover_the_rows_in_order(n, count, block):
-    parts = Threads(count, block).over(n, lambda a, b: (a, b))
+    parts = Threads(count, block).over(n, lambda a, b: (a, b), worth=1 + n % 7)
     assert len(parts) <= count
     assert parts[0][0] == 0
     assert parts[-1][1] == n

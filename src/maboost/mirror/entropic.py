@@ -30,6 +30,8 @@ __all__ = ["project_entropy", "project_entropy_rows"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
+
 
 def project_entropy(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
@@ -59,8 +61,9 @@ class _Problem:
         self.theta = theta
         self.caps = caps
         self.measure = measure
-        self.center = measure.maximum(theta)
-        self.grid = mass_scale(caps, measure)
+        top = measure.maximum(theta)
+        self.center = 0.0 if abs(top) <= _MODEST else top  # what need not be subtracted is not
+        self.grid = mass_scale(caps, measure, math.exp(top - self.center))
         self.p = np.empty_like(theta)
         self.filled = False
 
@@ -68,8 +71,10 @@ class _Problem:
         """A block of p, computed when first asked for."""
         block = self.p[part]
         if not self.filled:
-            np.subtract(self.theta[part], self.center, out=block)
-            np.exp(block, out=block)
+            source = self.theta[part]
+            if self.center != 0.0:
+                source = np.subtract(source, self.center, out=block)
+            np.exp(source, out=block)
         return block
 
     def mass(self) -> float:

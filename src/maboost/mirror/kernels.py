@@ -47,7 +47,10 @@ def gather(marks, values, base, caps):
     Marks (padded with zeros to whole words) are looked at eight at a time, since nearly all are zero;
     inside a word nothing branches: write always, advance where marked.
     """
-    rows = np.empty(values.size + 8, dtype=np.int32)
+    count = 0
+    for i in range(marks.size):
+        count += marks[i]
+    rows = np.empty(count + 8, dtype=np.int32)
     words = marks.view(np.uint64)
     n = 0
     for word in range(words.size):

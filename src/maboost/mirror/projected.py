@@ -65,13 +65,13 @@ def sample(n: int) -> slice:
     return slice(0, n, max(n // min(max(n // 64, 512), 4096), 1))
 
 
-def mass_scale(caps: Array | float, measure: BaseMeasure) -> FixedPoint:
-    """The grid for sums of base, of base*p with p <= 1 and of base*cap."""
+def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
+    """The grid for sums of base, of base*p with p <= most and of base*cap."""
     if isinstance(caps, float):
-        top = caps if math.isfinite(caps) else 1.0
+        top = caps if math.isfinite(caps) else most
     else:
         top = measure.maximum(caps[np.isfinite(caps)])
-    return fixed_point(measure.largest * max(top, 1.0), measure.count)
+    return fixed_point(measure.largest * max(top, most), measure.count)
 
 
 def joined(parts: list[tuple[Integers, list[Array]]]) -> tuple[Integers, Array]:

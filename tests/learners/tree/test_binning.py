@@ -67,7 +67,7 @@ def test_sample_is_chosen_by_content(monkeypatch):
     order = rng.permutation(900)
     repeated = np.repeat(X, w, axis=0)
     reference = find_bins(X, w.astype(float), max_bins=16)
-    shuffled = find_bins(X[order], w[order].astype(float), max_bins=16, threads=Threads(2, 8))
+    shuffled = find_bins(X[order], w[order].astype(float), max_bins=16, threads=Threads(2, 1))
     doubled = find_bins(repeated, np.ones(len(repeated)), max_bins=16)
     for a, b, c in zip(reference.edges, shuffled.edges, doubled.edges, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -115,6 +115,6 @@ def test_threads_change_nothing():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(5000, 4))
     bins = find_bins(X, np.ones(5000))
-    one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2, block=64))
+    one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2, block=4))
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1], two[1])

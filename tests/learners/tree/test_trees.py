@@ -117,7 +117,7 @@ def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes):
         rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
     trees = [
         tree_of(X, y, w, n_classes=n_classes, rewards=rewards, threads=t, **rules)
-        for t in (Threads(1), Threads(2, block=64))
+        for t in (Threads(1), Threads(2, block=4))
     ]
     (one, producer), (two, _) = trees
     for name in ("feature", "threshold", "left", "right", "value", "missing_left"):
@@ -125,7 +125,7 @@ def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes):
     np.testing.assert_array_equal(producer.training_scores(one), one.scores(X))
     steps = np.array([0.3, 0.7])
     forest = Forest.of([one.tree, two.tree])
-    together = forest.votes(X, steps, Threads(2, block=64))
+    together = forest.votes(X, steps, Threads(2, block=4))
     apart = steps[0] * one.scores(X) + steps[1] * two.scores(X)
     np.testing.assert_allclose(together.reshape(apart.shape), apart, rtol=1e-15)
 

@@ -63,49 +63,11 @@ def _weight(sums, limits):
 
 
 @njit(nogil=True, cache=True)
-def _earned(sums, limits, low, high):
-    """What a leaf with these sums earns; `low` and `high` bound its answer (two classes)."""
-    bits = limits.count_bits
-    weight = _weight(sums, limits)
-    if weight <= 0.0:
-        return 0.0
-    if limits.classes == 0:
-        reward = float((sums[1] >> bits) - (sums[0] >> bits))
-        if limits.criterion == SIGN:
-            return abs(reward)
-        answer = min(max(reward / weight, low), high)
-        return (2.0 * reward - weight * answer) * answer
-    if limits.criterion == SIGN:
-        best = sums[0]
-        for k in range(1, limits.classes):
-            best = max(best, sums[k])
-        return float(best >> bits)
-    square = 0.0
-    for k in range(limits.classes):
-        square += float(sums[k] >> bits) ** 2
-    return square / weight
-
-
-@njit(nogil=True, cache=True)
 def _answer(sums, limits):
     weight = _weight(sums, limits)
     if weight <= 0.0:
         return 0.0
     return float((sums[1] >> limits.count_bits) - (sums[0] >> limits.count_bits)) / weight
-
-
-@njit(nogil=True, cache=True)
-def _allowed(left, right, limits, constraint, low, high):
-    """Enough rows and weight on both sides, and answers in the order of a monotonic constraint."""
-    if min(_count(left, limits), _count(right, limits)) < limits.min_count:
-        return False
-    if min(_weight(left, limits), _weight(right, limits)) < limits.min_weight:
-        return False
-    if constraint == 0:
-        return True
-    a = min(max(_answer(left, limits), low), high)
-    b = min(max(_answer(right, limits), low), high)
-    return (b - a) * constraint >= 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -128,20 +90,93 @@ def _category_order(hist, n_bins, limits, heaviest):
 
 
 @njit(nogil=True, cache=True)
-def _scan(hist, total, order, start, limits, constraint, low, high, best, best_left):
-    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved."""
-    left = start.copy()
+def _earned_by_two(zero, one, criterion, low, high):
+    """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
+    weight = float(zero + one)
+    if weight <= 0.0:
+        return 0.0
+    reward = float(one - zero)
+    if criterion == SIGN:
+        return abs(reward)
+    answer = min(max(reward / weight, low), high)
+    return (2.0 * reward - weight * answer) * answer
+
+
+@njit(nogil=True, cache=True)
+def _scan_two(hist, total, order, start, limits, constraint, low, high, best, best_left):
+    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved.
+
+    Two classes: in scalars, since this loop is a good part of a small tree's time.
+    """
+    bits, criterion, min_weight = limits.count_bits, limits.criterion, limits.min_weight
+    mask = (np.int64(1) << bits) - 1
+    left_zero, left_one, total_zero, total_one = start[0], start[1], total[0], total[1]
+    count = (total_zero & mask) + (total_one & mask)
+    most = count - limits.min_count
+    earned = _earned_by_two(total_zero >> bits, total_one >> bits, criterion, low, high)
     moved = 0
-    earned = _earned(total, limits, low, high)
+    for j in range(order.size):
+        zero, one = hist[order[j], 0], hist[order[j], 1]
+        left_zero += zero
+        left_one += one
+        left_count = (left_zero & mask) + (left_one & mask)
+        if zero + one == 0 or left_count < limits.min_count:
+            continue
+        if left_count > most:
+            break
+        a, b = left_zero >> bits, left_one >> bits
+        c, d = (total_zero - left_zero) >> bits, (total_one - left_one) >> bits
+        if min(float(a + b), float(c + d)) < min_weight:
+            continue
+        if constraint != 0:
+            low_side = float(b - a) / float(a + b) if a + b > 0 else 0.0
+            high_side = float(d - c) / float(c + d) if c + d > 0 else 0.0
+            rise = min(max(high_side, low), high) - min(max(low_side, low), high)
+            if rise * constraint < 0.0:
+                continue
+        gain = _earned_by_two(a, b, criterion, low, high)
+        gain = gain + _earned_by_two(c, d, criterion, low, high) - earned
+        if gain > best:
+            best = gain
+            moved = j + 1
+            best_left[0], best_left[1] = left_zero, left_one
+    return best, moved
+
+
+@njit(nogil=True, cache=True)
+def _earned_by_many(sums, limits):
+    """What a leaf of K classes earns."""
+    bits = limits.count_bits
+    if limits.criterion == SIGN:
+        best = sums[0]
+        for k in range(1, limits.classes):
+            best = max(best, sums[k])
+        return float(best >> bits) if sums[limits.classes] >> bits > 0 else 0.0
+    square = 0.0
+    for k in range(limits.classes):
+        square += float(sums[k] >> bits) ** 2
+    weight = float(sums[limits.classes] >> bits)
+    return square / weight if weight > 0.0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _scan_many(hist, total, order, start, limits, best, best_left):
+    """:func:`_scan_two` for more classes."""
+    left, right = start.copy(), total - start
+    moved = 0
+    earned = _earned_by_many(total, limits)
     for j in range(order.size):
         cell = hist[order[j]]
-        left += cell
-        if _count(cell, limits) == 0:
+        for k in range(total.size):
+            left[k] += cell[k]
+            right[k] -= cell[k]
+        if cell[limits.classes] == 0:
             continue
-        right = total - left
-        if not _allowed(left, right, limits, constraint, low, high):
+        if min(_count(left, limits), _count(right, limits)) < limits.min_count:
             continue
-        gain = _earned(left, limits, low, high) + _earned(right, limits, low, high) - earned
+        if min(_weight(left, limits), _weight(right, limits)) < limits.min_weight:
+            continue
+        gain = _earned_by_many(left, limits) + _earned_by_many(right, limits) - earned
         if gain > best:
             best = gain
             moved = j + 1
@@ -172,9 +207,12 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
             order = np.arange(n_bins[f])
         for missing_left in range(2 if some_missing else 1):
             start = missing.copy() if missing_left else np.zeros(channels, dtype=np.int64)
-            gain, moved = _scan(
-                hist[f], total, order, start, limits, monotone[f], low, high, best, left
-            )
+            if limits.classes == 0:
+                gain, moved = _scan_two(
+                    hist[f], total, order, start, limits, monotone[f], low, high, best, left
+                )
+            else:
+                gain, moved = _scan_many(hist[f], total, order, start, limits, best, left)
             if gain > best:
                 best, feature = gain, f
                 best_left[:] = left
