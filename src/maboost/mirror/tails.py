@@ -16,14 +16,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
+from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import BLOCK, blocks, joined, marks_for
 
 __all__ = ["LowerTail", "linear_minimum", "lower_tail"]
 
 Array = NDArray[np.float64]
 
 _BUCKETS = 1024
+_SAMPLE = 4096
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -84,8 +87,76 @@ def _members(
     return marks
 
 
+@njit(nogil=True, cache=True)
+def _sums_between(values, weights, low, high, weight_scale, moment_scale):
+    """Folded sums of weight and of weight * value over values in [low, high)."""
+    a, b, c, d = 0, 0, 0, 0
+    for i in range(values.size):
+        weight = weights[i] if (values[i] >= low) & (values[i] < high) else 0.0
+        high_part, rest = split(weight, weight_scale[0], weight_scale[1], weight_scale[2])
+        a += high_part
+        b += rest
+        term = weight * values[i]
+        high_part, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
+        c += high_part
+        d += rest
+    return a, b, c, d
+
+
+@njit(nogil=True, cache=True)
+def _mark_between(values, low, high, marks):
+    for i in range(values.size):
+        marks[i] = (values[i] >= low) & (values[i] < high)
+
+
+def _bracket(
+    values: Array, weights: Array, target: float, count: int, measure: BaseMeasure
+) -> tuple[float, float]:
+    """Two values that should enclose the level, from a sample of one shard's rows."""
+    pick = slice(0, values.size, max(values.size // _SAMPLE, 1))
+    some = values[pick]
+    order = np.argsort(some)
+    ends = np.zeros(2)
+    if some.size:
+        reached = np.cumsum(weights[pick][order]) * (count / some.size)
+        rank = int(np.searchsorted(reached, target))
+        blur = 4 + 4 * math.isqrt(rank * (some.size - rank) // some.size)  # standard deviations
+        at = np.array([rank - blur, rank + blur])
+        ends = some[order[np.clip(at, 0, some.size - 1)]]
+        if at[0] < 0:
+            ends[0] = -math.inf
+        if at[1] >= some.size:
+            ends[1] = math.inf
+    low, high = measure.comm.broadcast(ends).tolist()
+    return low, high
+
+
+def _bracketed(
+    values: Array, weights: Array, low: float, high: float, grids: Grids, measure: BaseMeasure
+) -> tuple[NDArray[np.int64], Array]:
+    """Sums below `low` and from there to below `high` over all shards; this shard's entries there."""
+
+    def work(a: int, b: int) -> tuple[NDArray[np.int64], list[Array]]:
+        sums, found = np.zeros(4, dtype=np.int64), [np.empty((3, 0))]
+        marks = marks_for(min(BLOCK, b - a))
+        for part, _ in blocks(0.0, a, b):
+            sums += _sums_between(values[part], weights[part], -math.inf, low, *grids)
+            marks[part.stop - part.start :] = 0
+            _mark_between(values[part], low, high, marks)
+            found.append(kernels.gather(marks, values[part], weights[part], 0.0))
+        return sums, found
+
+    below, found = joined(measure.threads.over(values.size, work))
+    inside = _sums_between(found[0], found[1], -math.inf, math.inf, *grids)
+    both = np.array([below, inside], dtype=np.int64)
+    return measure.comm.allreduce(both.reshape(-1), "sum").reshape(2, 4), found[:2]
+
+
 def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasure) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
+
+    Where there are many rows, a sample says first between which values to look; the result does not
+    depend on it.
 
     Returns
     -------
@@ -108,6 +179,16 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     grids = weight_grid[:3], moment_grid[:3]
     some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
     below = np.zeros(4, dtype=np.int64)
+    if count > 32 * _SAMPLE:
+        ends = _bracket(some, their, target, count, measure)
+        sums, inside = _bracketed(some, their, *ends, grids, measure)
+        if (
+            weight_grid.value(*sums[0, :2].tolist())
+            < target
+            <= weight_grid.value(*sums[:, :2].sum(axis=0).tolist())
+        ):
+            below, (some, their) = sums[0], inside
+            low, high = measure.minimum(some), measure.maximum(some)
     while True:
         factor = _BUCKETS / (high - low) if high > low else math.inf
         if not math.isfinite(factor):
@@ -115,8 +196,9 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
             break
         sums = _bucketed(some, their, low, factor, grids, measure)
         running = np.cumsum(sums, axis=0) + below
-        upto = running[:, :2].tolist()
-        chosen = bisect_left(range(_BUCKETS - 1), target, key=lambda j: weight_grid.value(*upto[j]))
+        chosen = bisect_left(
+            range(_BUCKETS - 1), target, key=lambda j: weight_grid.value(*running[j, :2].tolist())
+        )
         while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
             chosen -= 1
         if chosen > 0:
