@@ -25,6 +25,8 @@ __all__ = ["Binned", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
 
+_WORTH = 1 << 15  # rows that are worth a thread
+
 
 @dataclass(frozen=True)
 class Binned:
@@ -90,18 +92,36 @@ class _Node:
 
 
 @njit(nogil=True, cache=True)
-def _partition(rows, bins, go_left, spare):
-    """Stable: rows whose bin goes left first. Returns how many did."""
+def _partition(rows, bins, go_left, left_rows, right_rows):
+    """Rows whose bin goes left and the others, each in their order. Returns how many go left."""
     left, right = 0, 0
     for j in range(rows.size):
         row = rows[j]
         is_left = go_left[bins[row]]
-        rows[left] = row
-        spare[right] = row
+        left_rows[left] = row
+        right_rows[right] = row
         left += is_left
         right += not is_left
-    rows[left:] = spare[:right]
     return left
+
+
+def _divide_rows(
+    rows: NDArray[np.int32], bins: NDArray[np.uint8], go_left: NDArray[np.bool_], threads: Threads
+) -> int:
+    """Stable, in place: rows whose bin goes left first. Returns how many did."""
+    def work(a: int, b: int) -> tuple[NDArray[np.int32], int, int]:
+        sides = np.empty((2, b - a + 1), dtype=ROW)  # one place more: a full side is written past
+        left = int(_partition(rows[a:b], bins, go_left, sides[0], sides[1]))
+        return sides, left, b - a - left
+
+    parts = threads.over(len(rows), work, _WORTH)
+    cut = sum(left for _, left, _ in parts)
+    at = [0, cut]
+    for sides, *sizes in parts:
+        for side, size in enumerate(sizes):
+            rows[at[side] : at[side] + size] = sides[side, :size]
+            at[side] += size
+    return cut
 
 
 @njit(nogil=True, cache=True)
@@ -214,7 +234,7 @@ class _Growth:
             if self.rows is None:
                 self.rows = np.arange(self.data.rows, dtype=ROW)
             part = self.rows[node.start : node.stop]
-            cut += _partition(part, column, split.go_left, np.empty_like(part))
+            cut += _divide_rows(part, column, split.go_left, self.threads)
         left = _Node(ids[0], node.depth + 1, node.start, cut, split.left, None, node.low, node.high)
         right = _Node(
             ids[1],
@@ -247,7 +267,7 @@ class _Growth:
                 part = rows[node.start + a : node.start + b]
                 _assign(part, column, go_left, ids[0], ids[1], self.leaf_of)
 
-        self.threads.over(node.size, work)
+        self.threads.over(node.size, work, _WORTH)
 
     def _bound(self, node: _Node, left: _Node, right: _Node) -> None:
         """Keep later splits below a constrained one on their own side of its middle."""

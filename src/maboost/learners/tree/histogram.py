@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from maboost.learners.tree.layout import CELL, N_BINS
@@ -21,6 +25,9 @@ from maboost.threads import Threads
 __all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
 
 Array = NDArray[np.float64]
+
+_AHEAD = 8  # rows from the one being added to the one being fetched
+_WORTH = 1 << 13  # rows that are worth a thread and a histogram of its own
 
 
 @dataclass(frozen=True)
@@ -69,10 +76,34 @@ def _add_classes(binned, cells, labels, hist):
             hist[j, binned[i, j], label] += cell
 
 
+@intrinsic
+def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Ask for an element of a flat array before it is needed."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        call = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        ask = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch.p0i8")
+        where = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(ask, [where, word(0), word(3), word(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
 @njit(nogil=True, cache=True)
 def _add_classes_at(binned, rows, cells, labels, hist):
     columns = binned.shape[1]
-    for row in rows:
+    flat = binned.reshape(-1)
+    for k in range(rows.size):
+        if k + _AHEAD < rows.size:
+            later = np.intp(rows[k + _AHEAD])
+            _prefetch(flat, later * columns)
+            _prefetch(flat, later * columns + columns - 1)
+            _prefetch(cells, later)
+            _prefetch(labels, later)
+        row = rows[k]
         cell, label = cells[row], labels[row]
         for j in range(columns):
             hist[j, binned[row, j], label] += cell
@@ -81,7 +112,13 @@ def _add_classes_at(binned, rows, cells, labels, hist):
 @njit(nogil=True, cache=True)
 def _add_rewards_at(binned, rows, rewards, hist):
     columns, classes = binned.shape[1], rewards.shape[1]
-    for row in rows:
+    flat = binned.reshape(-1)
+    for k in range(rows.size):
+        if k + _AHEAD < rows.size:
+            later = np.intp(rows[k + _AHEAD])
+            _prefetch(flat, later * columns)
+            _prefetch(flat, later * columns + columns - 1)
+        row = rows[k]
         for j in range(columns):
             bin = binned[row, j]
             for k in range(classes):
@@ -113,7 +150,7 @@ def class_histogram(
             _add_classes_at(binned, rows[a:b], cells, labels, hist)
         return hist
 
-    return _summed(threads.over(len(labels) if rows is None else len(rows), work))
+    return _summed(threads.over(len(labels) if rows is None else len(rows), work, _WORTH))
 
 
 def reward_histogram(
@@ -130,4 +167,4 @@ def reward_histogram(
         _add_rewards_at(binned, rows[a:b], rewards, hist)
         return hist
 
-    return _summed(threads.over(len(rows), work))
+    return _summed(threads.over(len(rows), work, _WORTH))
