@@ -66,7 +66,7 @@ class Threads:
         A part has at least `worth` rows (32 blocks unless told): waking a thread costs 20 microseconds.
         """
         blocks = -(-n // self.block)
-        parts = min(self.count, n // (worth or 32 * self.block))
+        parts = min(self.count, blocks, n // (worth or 32 * self.block))
         if parts <= 1:
             return [work(0, n)]
         edges = [min(-(-blocks * j // parts) * self.block, n) for j in range(parts + 1)]

@@ -21,7 +21,7 @@ from tests.helpers import (
     vertex,
 )
 
-from maboost.boosting.certificate import ErrorBound, margin_bound
+from maboost.boosting.certificate import ErrorBound
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
@@ -268,4 +268,4 @@ def test_floors(problem, k, cap):
         assert bound.floor == pytest.approx(expected, rel=1e-12)
         assert bound(1e6) == pytest.approx(expected, rel=1e-12)
         assert bound(0.0) == 1.0
-        assert margin_bound(run.booster.ascent, 0.0, run.measure) <= 1e-12
+        assert run.margin_bound(0.0) <= 1e-12

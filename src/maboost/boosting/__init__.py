@@ -1,6 +1,6 @@
 """The boosting game: one loop, its certificates, and the named boosters as recipes."""
 
-from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, margin_bound
+from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, MarginBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Booster, L1Rule, Round, Run, Validation
@@ -15,6 +15,7 @@ __all__ = [
     "GroupBound",
     "History",
     "L1Rule",
+    "MarginBound",
     "Record",
     "Round",
     "Run",
@@ -23,7 +24,6 @@ __all__ = [
     "combined",
     "maboost",
     "madaboost",
-    "margin_bound",
     "smooth",
     "sparseboost",
 ]

@@ -20,7 +20,7 @@ from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 
-__all__ = ["Certificate", "ErrorBound", "GroupBound", "margin_bound"]
+__all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound"]
 
 Array = NDArray[np.float64]
 
@@ -68,19 +68,30 @@ def _is_hypercube(ascent: MirrorAscent) -> bool:
     return not ascent.domain.normalised and math.isfinite(ascent.domain.entry_cap())
 
 
-def margin_bound(ascent: MirrorAscent, gain: float, measure: BaseMeasure) -> float:
-    r"""The certified unnormalised soft margin: :math:`G - \max_S B_R`.
+@dataclass(frozen=True)
+class MarginBound:
+    r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
 
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin.
+    mass on the lightest row, which makes the bound one on the smallest margin. On the hypercube it is
+    :math:`(G - 1 + D)/D` with D the measure of the lightest entry.
     """
-    lightest = measure.smallest_row / measure.width
-    domain = ascent.domain
-    if _is_hypercube(ascent):
-        return (gain - 1.0 + lightest) / lightest
-    highest = measure.maximum(np.minimum(domain.row_caps(), 1.0 / measure.rows_base))
-    highest = min(highest * measure.width, ascent.regularizer.upper)
-    return gain - ascent.regularizer.beta(1.0 / max(highest, 1.0))
+
+    start: float
+    unit: float
+
+    @classmethod
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> MarginBound:
+        """For a mirror ascent over the rows of a measure."""
+        if _is_hypercube(ascent):
+            lightest = measure.smallest_row / measure.width
+            return cls(1.0 - lightest, lightest)
+        highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
+        highest = min(highest * measure.width, ascent.regularizer.upper)
+        return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)), 1.0)
+
+    def __call__(self, gain: float) -> float:
+        return (gain - self.start) / self.unit
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.certificate import ErrorBound, margin_bound
+from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
 from maboost.boosting.trimming import Trim, shown_rows
@@ -134,6 +134,7 @@ class Run:
         self.validation = validation
         self.producer: Producer = learner.prepare(X, game.labels, game.n_classes)
         self.bound = ErrorBound.of(booster.ascent, measure)
+        self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
         self.gain = 0.0
@@ -195,7 +196,7 @@ class Run:
         for delta in trim.tries(self.last_edge):
             rows = shown_rows(rows_density, delta, self.measure)
             shown = slice(None) if rows is None else rows
-            weights = (self.weights * rows_density)[shown]
+            weights = self._shown_weights(rows_density)[shown]
             for rewards in self._reward_tries(density, shown):
                 h = self.producer.produce(weights, rows, rewards, self.random_state)
                 coded, d = self._losses(h)
@@ -212,6 +213,13 @@ class Run:
                     return _Found(h, d, edge, len(weights), exact, coded)
                 break
         return None
+
+    def _shown_weights(self, rows_density: Array) -> Array:
+        out = np.empty_like(rows_density)
+        self.measure.threads.over(
+            out.size, lambda a, b: np.multiply(self.weights[a:b], rows_density[a:b], out=out[a:b])
+        )
+        return out
 
     def _reward_tries(self, density: Array, shown: Any) -> Iterator[Array | None]:
         if self.game.width == 1:
@@ -317,7 +325,7 @@ class Run:
             val_error=val_error,
             min_margin=smallest / self.total_step,
             soft_margin=soft / self.total_step,
-            margin_bound=margin_bound(ascent, self.gain, measure) / self.total_step,
+            margin_bound=self.margin_bound(self.gain) / self.total_step,
             smoothness=measure.maximum(rows_density),
             ess=1.0 / square,
             nonzero=nonzero,

@@ -35,6 +35,12 @@ def _mass_by_code(density, base, codes, scale, sums):
 
 
 @njit(nogil=True, cache=True)
+def _look_up(values, codes, out):
+    for i in range(codes.size):
+        out[i] = values[codes[i]]
+
+
+@njit(nogil=True, cache=True)
 def coded_moments(p, base, caps, codes, factors, values, scale):
     """Sums over weights w = base * min(cap, p * factor): of w and w*d folded, and coarse ones of
     (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.joint.moments`.
@@ -79,7 +85,7 @@ class Coded:
         out = np.empty(self.codes.size)
 
         def work(a: int, b: int) -> None:
-            np.take(self.values, self.codes[a:b], out=out[a:b], mode="clip")
+            _look_up(self.values, self.codes[a:b], out[a:b])
 
         measure.threads.over(out.size, work)
         return out

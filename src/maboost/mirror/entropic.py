@@ -49,9 +49,7 @@ def project_entropy(
             return None
         s = found
     center, tau = problem.center, -math.log(s)
-    return Projected(
-        problem.density(s), center, tau, lambda: np.minimum((theta - center) - tau, np.log(caps))
-    )
+    return Projected(problem.density(s), center, tau, lambda: problem.dual(tau))
 
 
 class _Problem:
@@ -99,6 +97,20 @@ class _Problem:
 
         self.measure.threads.over(self.theta.size, work)
         return self.p
+
+    def dual(self, tau: float) -> Array:
+        """The logarithms of the density."""
+        out = np.empty_like(self.theta)
+
+        def work(a: int, b: int) -> None:
+            for part, limits in blocks(self.caps, a, b):
+                np.subtract(self.theta[part], self.center, out=out[part])
+                out[part] -= tau
+                if np.ndim(limits) or limits < math.inf:
+                    np.minimum(out[part], np.log(limits), out=out[part])
+
+        self.measure.threads.over(self.theta.size, work)
+        return out
 
     def scale_under_caps(self, guess: float | None) -> float | None:
         """The factor s: Newton's method inside a bracket, which moves where it misses the root."""

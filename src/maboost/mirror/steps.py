@@ -147,10 +147,15 @@ class Corrective(Component):
         simplex = domain.normalised and domain.unbounded
         if not (simplex and type(s.ascent.regularizer) is Entropy):
             return None
-        votes = np.array([np.all(np.abs(s.direction) == 1.0)], dtype=np.int64)
-        if not s.measure.comm.allreduce(votes, "min")[0]:
-            return None
-        wrong = s.measure.integral(np.where(s.direction > 0.0, s.state.density, 0.0))
+        if s.coded is not None:
+            if not np.all(np.abs(s.coded.values) == 1.0):
+                return None
+            wrong = math.fsum(s.coded.masses(s.state.density, s.measure)[s.coded.values > 0.0])
+        else:
+            votes = np.array([np.all(np.abs(s.direction) == 1.0)], dtype=np.int64)
+            if not s.measure.comm.allreduce(votes, "min")[0]:
+                return None
+            wrong = s.measure.integral(np.where(s.direction > 0.0, s.state.density, 0.0))
         if wrong <= 0.0:
             return None
         return Step(0.5 * math.log((1.0 - wrong) / wrong))

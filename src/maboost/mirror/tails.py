@@ -180,8 +180,9 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
     below = np.zeros(4, dtype=np.int64)
     if count > 32 * _SAMPLE:
-        ends = _bracket(some, their, target, count, measure)
-        sums, inside = _bracketed(some, their, *ends, grids, measure)
+        first, last = _bracket(some, their, target, count, measure)
+        after = math.nextafter(last, math.inf)
+        sums, inside = _bracketed(some, their, first, after, grids, measure)
         if (
             weight_grid.value(*sums[0, :2].tolist())
             < target

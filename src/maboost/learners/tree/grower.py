@@ -109,6 +109,7 @@ def _divide_rows(
     rows: NDArray[np.int32], bins: NDArray[np.uint8], go_left: NDArray[np.bool_], threads: Threads
 ) -> int:
     """Stable, in place: rows whose bin goes left first. Returns how many did."""
+
     def work(a: int, b: int) -> tuple[NDArray[np.int32], int, int]:
         sides = np.empty((2, b - a + 1), dtype=ROW)  # one place more: a full side is written past
         left = int(_partition(rows[a:b], bins, go_left, sides[0], sides[1]))
