@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.boosting.game import Game
@@ -141,7 +140,7 @@ class Voting:
     ) -> Iterator[float]:
         """Accuracy after each round."""
         for predicted in self.staged_predict(X):
-            yield accuracy_score(y, predicted, sample_weight=sample_weight)
+            yield float(np.average(predicted == np.asarray(y), weights=sample_weight))
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
         """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.

@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from maboost.learners.tree.layout import CELL, N_BINS
+from maboost.learners.tree.layout import CELL, ROOM
 from maboost.threads import Threads
 
 __all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
@@ -140,7 +140,7 @@ def class_histogram(
     threads: Threads,
 ) -> NDArray[np.int64]:
     """Cells summed by (feature, bin, class) over the listed rows, or over all."""
-    shape = (binned.shape[1], N_BINS, 2)
+    shape = (binned.shape[1], ROOM, 2)
 
     def work(a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
@@ -160,7 +160,7 @@ def reward_histogram(
     threads: Threads,
 ) -> NDArray[np.int64]:
     """Reward cells (n, K) summed by (feature, bin, class) over the listed rows."""
-    shape = (binned.shape[1], N_BINS, rewards.shape[1])
+    shape = (binned.shape[1], ROOM, rewards.shape[1])
 
     def work(a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)

@@ -10,6 +10,10 @@ BIN = np.uint8
 MISSING_BIN = 255
 N_BINS = 256
 
+# Histograms keep a few bins of room a feature: with 4096 bytes each, the first bins of all features
+# would share one set of the cache, and rows of features with few values would wait for each other.
+ROOM = N_BINS + 20
+
 # A cell of a histogram is one integer: weight in fixed point in the high bits, a true row count in
 # the low ones. One add a cell gives both, and integer sums are the same for any order of rows.
 CELL = np.int64

@@ -85,8 +85,14 @@ def _category_order(hist, n_bins, limits, heaviest):
                 key[n] = float(hist[b, heaviest] >> limits.count_bits) / weight
             found[n] = b
             n += 1
-    order = np.argsort(key[:n], kind="mergesort")
-    return found[:n][order]
+    for a in range(1, n):  # by insertion: stable, and a few hundred bins at most
+        value, bin = key[a], found[a]
+        b = a
+        while b > 0 and key[b - 1] > value:
+            key[b], found[b] = key[b - 1], found[b - 1]
+            b -= 1
+        key[b], found[b] = value, bin
+    return found[:n]
 
 
 @njit(nogil=True, cache=True)
@@ -162,7 +168,9 @@ def _earned_by_many(sums, limits):
 @njit(nogil=True, cache=True)
 def _scan_many(hist, total, order, start, limits, best, best_left):
     """:func:`_scan_two` for more classes."""
-    left, right = start.copy(), total - start
+    left, right = start.copy(), total.copy()
+    for k in range(total.size):
+        right[k] -= start[k]
     moved = 0
     earned = _earned_by_many(total, limits)
     for j in range(order.size):
@@ -180,7 +188,8 @@ def _scan_many(hist, total, order, start, limits, best, best_left):
         if gain > best:
             best = gain
             moved = j + 1
-            best_left[:] = left
+            for k in range(total.size):
+                best_left[k] = left[k]
     return best, moved
 
 
@@ -196,17 +205,22 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     channels = total.size
     best, feature, cut = 0.0, -1, -1
     best_left, left = np.zeros(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
+    start = np.zeros(channels, dtype=np.int64)
     go_left = np.zeros(N_BINS, dtype=np.bool_)
-    heaviest = np.argmax(total[: limits.classes]) if limits.classes else 0
+    natural = np.arange(N_BINS)
+    heaviest = 0
+    for k in range(1, limits.classes):
+        if total[k] > total[heaviest]:
+            heaviest = k
     for f in features:
         missing = hist[f, MISSING_BIN]
         some_missing = _count(missing, limits) > 0
+        order = natural[: n_bins[f]]
         if categorical[f]:
             order = _category_order(hist[f], n_bins[f], limits, heaviest)
-        else:
-            order = np.arange(n_bins[f])
         for missing_left in range(2 if some_missing else 1):
-            start = missing.copy() if missing_left else np.zeros(channels, dtype=np.int64)
+            for k in range(channels):
+                start[k] = missing[k] if missing_left == 1 else 0
             if limits.classes == 0:
                 gain, moved = _scan_two(
                     hist[f], total, order, start, limits, monotone[f], low, high, best, left
@@ -215,10 +229,13 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
                 gain, moved = _scan_many(hist[f], total, order, start, limits, best, left)
             if gain > best:
                 best, feature = gain, f
-                best_left[:] = left
                 cut = -1 if categorical[f] else moved - 1
-                go_left[:] = False
-                go_left[order[:moved]] = True
+                for k in range(channels):
+                    best_left[k] = left[k]
+                for b in range(N_BINS):
+                    go_left[b] = False
+                for j in range(moved):
+                    go_left[order[j]] = True
                 go_left[MISSING_BIN] = missing_left == 1
                 if not some_missing:  # nothing is known: with the larger side
                     go_left[MISSING_BIN] = 2 * _count(left, limits) >= _count(total, limits)
