@@ -80,6 +80,7 @@ class Round:
 @dataclass(frozen=True)
 class _Found:
     hypothesis: Hypothesis
+    density: Array
     direction: Array
     edge: float
     rows: int
@@ -169,7 +170,13 @@ class Run:
     def density(self) -> Array:
         """The density of the current distribution, of mass one."""
         state = self.state
-        return state.density if state.mass == 1.0 else state.density / state.mass
+        if state.mass == 1.0:
+            return state.density
+        out = np.empty_like(state.density)
+        self.measure.threads.over(
+            out.size, lambda a, b: np.divide(state.density[a:b], state.mass, out=out[a:b])
+        )
+        return out
 
     def _losses(self, h: Hypothesis) -> tuple[Coded | None, Array]:
         """The loss vector of a hypothesis, with its codes where it takes few values."""
@@ -210,7 +217,7 @@ class Run:
                     shown_edge = self._shown_edge(density * d, rows_density, rows)
                 if trim.accepts(delta, edge, shown_edge):
                     exact = self.learner.exact and delta == 0.0
-                    return _Found(h, d, edge, len(weights), exact, coded)
+                    return _Found(h, density, d, edge, len(weights), exact, coded)
                 break
         return None
 
@@ -253,7 +260,6 @@ class Run:
         )
         step = scaled(booster.step(situation), booster.learning_rate)
         moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
-        before = self.density
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
@@ -265,7 +271,7 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        record = self._record(before, found, step.size, moved.gain, val_error)
+        record = self._record(found.density, found, step.size, moved.gain, val_error)
         return Round(found.hypothesis, replace(record, seconds=time.perf_counter() - began))
 
     def _add_margins(self, step: float, d: Array) -> None:

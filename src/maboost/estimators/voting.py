@@ -140,7 +140,12 @@ class Voting:
     ) -> Iterator[float]:
         """Accuracy after each round."""
         for predicted in self.staged_predict(X):
-            yield float(np.average(predicted == np.asarray(y), weights=sample_weight))
+            yield float(
+                np.average(
+                    predicted == np.asarray(y),
+                    weights=None if sample_weight is None else np.asarray(sample_weight),
+                )
+            )
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
         """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.

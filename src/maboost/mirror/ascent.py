@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.mirror.domains import CappedSimplex, Domain
-from maboost.mirror.kernels import entropy_potential
+from maboost.mirror.kernels import potentials
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
@@ -185,8 +185,10 @@ class MirrorAscent:
     ) -> list[float]:
         """The potential at theta and at the new dual point, and the mass."""
         regularizer = self.regularizer
-        if type(regularizer) is Entropy and (measure.width == 1 or self.update == "active"):
-            found = self._entropy_potentials(theta, new, density, measure)
+        euclidean = type(regularizer) is Euclidean
+        by_entry = measure.width == 1 or self.update == "active"
+        if euclidean or (type(regularizer) is Entropy and by_entry):
+            found = self._fast_potentials(theta, new, density, measure, euclidean)
             if found is not None:
                 return found
 
@@ -197,12 +199,12 @@ class MirrorAscent:
 
         return measure.integrals_of(columns, 3)
 
-    def _entropy_potentials(
-        self, theta: Array, new: Array, density: Array, measure: BaseMeasure
+    def _fast_potentials(
+        self, theta: Array, new: Array, density: Array, measure: BaseMeasure, euclidean: bool
     ) -> list[float] | None:
-        """The same for entropy, where the dual point gives the logarithm."""
+        """The same in one pass; for entropy the dual point gives the logarithm."""
         caps: Array | float = math.inf
-        if self.update == "lazy":
+        if self.update == "lazy" and not euclidean:
             domain = self.domain
             caps = domain.row_caps() if domain.normalised else domain.entry_cap()
         log_caps = np.log(caps)
@@ -210,9 +212,10 @@ class MirrorAscent:
 
         def block(part: slice) -> NDArray[np.int64]:
             limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
-            found: NDArray[np.int64] = entropy_potential(
-                theta[part], new[part], density[part], limits, measure.entries[part], scale, low
-            )
+            found: NDArray[np.int64] = potentials(
+                not euclidean, theta[part], new[part], density[part], limits,
+                measure.entries[part], scale, low,
+            )  # fmt: skip
             return found
 
         return measure.folded(block, 3)

@@ -76,13 +76,31 @@ def entropy_weights(u, base, caps, moving):
 
 
 @njit(nogil=True, cache=True)
-def euclidean_weights(x, base, caps, moving):
-    """In place: dual points become weights; `moving` is the base measure of free entries."""
-    for i in range(x.size):
-        cap = cap_at(caps, i)
-        inside = (x[i] > 0.0) & (x[i] < cap)
-        moving[i] = base[i] if inside else 0.0
-        x[i] = base[i] * min(max(x[i], 0.0), cap)
+def euclidean_moments(theta, d, base, caps, step, shift, bound, scale):
+    """:func:`moments` of the weights at the end of a step, and how many lie beyond `bound`.
+
+    The moving ones are the base measure of entries between zero and their cap.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(theta.size):
+        x, cap = theta[i] + step * d[i] - shift, cap_at(caps, i)
+        moving = base[i] if (x > 0.0) & (x < cap) else 0.0
+        x = min(max(x, 0.0), cap)
+        beyond += x > bound
+        w = base[i] * min(x, bound)
+        high, low = split(w, scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        high, low = split(w * d[i], scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        high, low = split(moving, scale[0], scale[1], scale[2])
+        h0 += high
+        high, low = split(moving * d[i], scale[0], scale[1], scale[2])
+        h1 += high
+        high, low = split(moving * d[i] * d[i], scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
 
 def joint_corrective(
@@ -201,7 +219,9 @@ class _Problem:
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
-        work = self._work if self.coded is None else self._coded_work
+        work = self._entropy_work if self.entropy else self._euclidean_work
+        if self.coded is not None:
+            work = self._coded_work
         with np.errstate(over="ignore"):
             parts = self.measure.threads.over(self.theta.size, lambda a, b: work(a, b, step, shift))
         total = self.measure.comm.allreduce(np.sum(parts, axis=0), "sum").tolist()
@@ -210,21 +230,29 @@ class _Problem:
         coarse = [value(high, 0) for high in total[4:7]]
         return [value(*total[:2]), value(*total[2:4]), *coarse]
 
-    def _work(self, a: int, b: int, step: float, shift: float) -> Integers:
+    def _euclidean_work(self, a: int, b: int, step: float, shift: float) -> Integers:
+        part = slice(a, b)
+        return np.array(
+            euclidean_moments(
+                self.theta[part], self.direction[part], self.measure.entries[part],
+                self._limits(part), step, shift, self.bound, self.grid[:3],
+            ),
+            dtype=np.int64,
+        )  # fmt: skip
+
+    def _entropy_work(self, a: int, b: int, step: float, shift: float) -> Integers:
         sums = np.zeros(8, dtype=np.int64)
-        weigh = entropy_weights if self.entropy else euclidean_weights
         moving = np.empty(min(_BLOCK, b - a))
         for start in range(a, b, _BLOCK):
             part = slice(start, min(start + _BLOCK, b))
             x = self.direction[part] * step
             x += self.theta[part]
             x -= shift
-            if self.entropy:
-                np.exp(x, out=x)
+            np.exp(x, out=x)
             if self.endless and np.max(x) > self.bound:  # beyond the grid of the sums
                 sums[7] += 1
                 np.minimum(x, self.bound, out=x)
-            weigh(x, self.measure.entries[part], self._limits(part), moving)
+            entropy_weights(x, self.measure.entries[part], self._limits(part), moving)
             sums[:7] += moments(x, moving, self.direction[part], self.grid[:3])
         return sums
 

@@ -205,17 +205,18 @@ def clip_density(theta, caps, center, tau, out):
 
 
 @njit(nogil=True, cache=True)
-def entropy_potential(theta, dual, density, log_caps, base, scale, low):
+def potentials(entropy, theta, dual, density, log_caps, base, scale, low):
     """Folded sums of base * (theta u - phi(u)) and of base * (dual u - phi(u)), and of base * u.
 
-    phi(u) = u log u - u + 1 with log u = min(dual, log cap): no logarithm is taken. Terms are those of
-    :func:`maboost.comm.fold_wide`, and so is the fourth integer of each: how many do not fit.
+    phi(u) = u log u - u + 1 with log u = min(dual, log cap), so that no logarithm is taken, or u^2 / 2.
+    Terms are those of :func:`maboost.comm.fold_wide`, and so is the fourth integer of each: how many
+    do not fit.
     """
     sums = np.zeros((3, 4), dtype=np.int64)
     a0, a1, a2, b0, b1, b2, c0, c1, c2, unfit = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(theta.size):
         u = density[i]
-        cost = u * min(dual[i], cap_at(log_caps, i)) - u + 1.0
+        cost = u * min(dual[i], cap_at(log_caps, i)) - u + 1.0 if entropy else 0.5 * u * u
         x, y, z, bad = split_wide(base[i] * (theta[i] * u - cost), scale, low)
         a0 += x
         a1 += y

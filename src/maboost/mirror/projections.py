@@ -59,7 +59,7 @@ def project(
     array([1.5   , 0.8333, 0.8333, 0.8333])
     """
     if not domain.normalised:
-        return _project_box(regularizer, domain, theta)
+        return _project_box(regularizer, domain, theta, measure)
     caps = domain.row_caps()
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None
@@ -71,10 +71,20 @@ def project(
     return found or project_generic(regularizer, domain, theta, measure, guess)
 
 
-def _project_box(regularizer: Regularizer, domain: Domain, theta: Array) -> Projected:
+def _project_box(
+    regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure
+) -> Projected:
     """No mass to meet: every entry on its own."""
     bottom, top = regularizer.grad_limits()
     if domain.entry_cap() < regularizer.upper:
         top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
-    dual = np.clip(theta, bottom, top)
-    return Projected(regularizer.grad_inverse(dual), 0.0, 0.0, lambda: dual)
+    dual = np.empty_like(theta)
+    density = dual if type(regularizer) is Euclidean else np.empty_like(theta)
+
+    def work(a: int, b: int) -> None:
+        np.clip(theta[a:b], bottom, top, out=dual[a:b])
+        if density is not dual:
+            density[a:b] = regularizer.grad_inverse(dual[a:b])
+
+    measure.threads.over(theta.size, work)
+    return Projected(density, 0.0, 0.0, lambda: dual)

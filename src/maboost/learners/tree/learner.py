@@ -13,7 +13,6 @@ from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
 from maboost.learners.tree.histogram import Packing, pack_weights
-from maboost.learners.tree.layout import ROW
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.threads import Threads
 
@@ -136,8 +135,7 @@ class TreeProducer:
         if self._last is not None and self._last[0] is hypothesis:
             leaves = self._last[1]
         else:
-            leaves = np.empty(self.data.rows, dtype=ROW)
-            tree.send_down(self.data.by_column, np.arange(self.data.rows, dtype=ROW), leaves)
+            leaves = tree.send_down(self.data.by_column, self.learner.threads)
         return tree.value[:, 0] if tree.value.shape[1] == 1 else tree.value, leaves
 
 

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from maboost.learners.tree.binning import Bins
-from maboost.learners.tree.layout import MISSING_BIN, N_BINS
+from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
 from maboost.threads import Threads
 
 __all__ = ["Forest", "Tree"]
@@ -81,11 +81,20 @@ class Tree:
                 tree.threshold[id] = edges[split.bin]
         return tree
 
-    def send_down(
-        self, by_column: NDArray[np.uint8], rows: NDArray[np.int32], out: NDArray[np.int32]
-    ) -> None:
-        """The leaves of binned rows, written to ``out[rows]``."""
-        _send_down(by_column, rows, self.feature, self.left, self.right, self.go_left, out)
+    def send_down(self, by_column: NDArray[np.uint8], threads: Threads) -> NDArray[np.int32]:
+        """The leaf of every binned row; reads only the columns the tree splits on."""
+        leaves = self.feature < 0  # a leaf is its own left child, and everything goes left
+        feature, left = np.where(leaves, 0, self.feature), self.left.copy()
+        left[leaves] = np.flatnonzero(leaves)
+        go_left = self.go_left | leaves[:, None]
+        out = np.zeros(by_column.shape[1], dtype=ROW)
+        depth = self.depth
+
+        def work(a: int, b: int) -> None:
+            _send_down(by_column, a, b, feature, left, go_left, depth, out)
+
+        threads.over(len(out), work)
+        return out
 
     @property
     def depth(self) -> int:
@@ -134,12 +143,14 @@ def simplex_rows(table: Array) -> Array:
 
 
 @njit(nogil=True, cache=True)
-def _send_down(by_column, rows, feature, left, right, go_left, out):
-    for row in rows:
-        node = 0
-        while feature[node] >= 0:
-            node = left[node] if go_left[node, by_column[feature[node], row]] else right[node]
-        out[row] = node
+def _send_down(by_column, start, stop, feature, left, go_left, depth, out):
+    """A tile of rows at a time, a level at a time; a right child follows its left sibling."""
+    for tile in range(start, stop, 4096):
+        end = min(tile + 4096, stop)
+        for _ in range(depth):
+            for i in range(tile, end):
+                at = out[i]
+                out[i] = left[at] + (1 - go_left[at, by_column[feature[at], i]])
 
 
 @dataclass(frozen=True)

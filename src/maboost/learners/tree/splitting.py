@@ -194,6 +194,23 @@ def _scan_many(hist, total, order, start, limits, best, best_left):
 
 
 @njit(nogil=True, cache=True)
+def _largest(total, classes):
+    heaviest = 0
+    for k in range(1, classes):
+        if total[k] > total[heaviest]:
+            heaviest = k
+    return heaviest
+
+
+@njit(nogil=True, cache=True)
+def _mark_left(order, moved, go_left):
+    for b in range(go_left.size):
+        go_left[b] = False
+    for j in range(moved):
+        go_left[order[j]] = True
+
+
+@njit(nogil=True, cache=True)
 def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high):
     """The best split over `features`; a gain of zero or less means there is none.
 
@@ -208,10 +225,7 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     start = np.zeros(channels, dtype=np.int64)
     go_left = np.zeros(N_BINS, dtype=np.bool_)
     natural = np.arange(N_BINS)
-    heaviest = 0
-    for k in range(1, limits.classes):
-        if total[k] > total[heaviest]:
-            heaviest = k
+    heaviest = _largest(total, limits.classes)
     for f in features:
         missing = hist[f, MISSING_BIN]
         some_missing = _count(missing, limits) > 0
@@ -232,10 +246,7 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
                 cut = -1 if categorical[f] else moved - 1
                 for k in range(channels):
                     best_left[k] = left[k]
-                for b in range(N_BINS):
-                    go_left[b] = False
-                for j in range(moved):
-                    go_left[order[j]] = True
+                _mark_left(order, moved, go_left)
                 go_left[MISSING_BIN] = missing_left == 1
                 if not some_missing:  # nothing is known: with the larger side
                     go_left[MISSING_BIN] = 2 * _count(left, limits) >= _count(total, limits)
