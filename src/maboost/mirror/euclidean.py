@@ -38,8 +38,8 @@ def project_euclidean(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
 ) -> Projected | None:
     """Euclidean with one entry a row; None where the range of theta needs the generic path."""
-    center = measure.maximum(theta)
-    span = center - measure.minimum(theta)
+    lowest, center = measure.extent(theta)
+    span = center - lowest
     if not span < 1e9:
         return None
     for _ in range(3):

@@ -125,6 +125,8 @@ def joint_corrective(
     problem = _Problem(ascent, state, direction, measure, l1, coded)
     plane = ascent.domain.normalised
     step, shift = min(edge * state.mass, 0.9), 0.0
+    if problem.coded is not None and plane and ascent.update == "active":
+        step, shift = _without_caps(problem.coded, state, edge, measure) or (step, shift)
     previous = math.inf
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
@@ -147,6 +149,17 @@ def joint_corrective(
             return None
         previous = residual
     return None
+
+
+def _without_caps(
+    coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
+) -> tuple[float, float] | None:
+    """Where the method ends if no cap matters: a good place to start."""
+    found = _by_leaf_sums(coded, state, edge, measure)
+    if found is None or found.step > 5.0:
+        return None
+    masses = coded.masses(state.density, measure)
+    return found.step, math.log(float(np.sum(masses * np.exp(found.step * coded.values))))
 
 
 def _by_leaf_sums(

@@ -176,6 +176,17 @@ class BaseMeasure:
         )
         return float(self.comm.allreduce(np.array([max(parts)]), "max")[0])
 
+    def extent(self, values: Array) -> tuple[float, float]:
+        """The smallest and the largest value over all shards."""
+
+        def work(a: int, b: int) -> tuple[float, float]:
+            part = values[a:b]
+            return -float(np.min(part, initial=np.inf)), float(np.max(part, initial=-np.inf))
+
+        parts = self.threads.over(values.size, work)
+        low, high = self.comm.allreduce(np.max(parts, axis=0), "max").tolist()
+        return -low, high
+
     def minimum(self, values: Array) -> float:
         """The smallest value over all shards (infinity if there is none)."""
         parts = self.threads.over(

@@ -172,7 +172,7 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     LowerTail(level=2.0, below=0.5, integral=1.0)
     """
     count = int(measure.comm.allreduce(np.array([values.size], dtype=np.int64), "sum")[0])
-    low, high = measure.minimum(values), measure.maximum(values)
+    low, high = measure.extent(values)
     heaviest = max(measure.maximum(weights), 0.0)
     weight_grid = fixed_point(heaviest, count)
     moment_grid = fixed_point(heaviest * max(abs(low), abs(high)), count)
@@ -189,7 +189,7 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
             <= weight_grid.value(*sums[:, :2].sum(axis=0).tolist())
         ):
             below, (some, their) = sums[0], inside
-            low, high = measure.minimum(some), measure.maximum(some)
+            low, high = measure.extent(some)
     while True:
         factor = _BUCKETS / (high - low) if high > low else math.inf
         if not math.isfinite(factor):
@@ -206,7 +206,7 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
             below = running[chosen - 1]
         marks = _members(some, low, factor, chosen, measure)
         some, their = some[marks], their[marks]
-        low, high = measure.minimum(some), measure.maximum(some)
+        low, high = measure.extent(some)
     held = weight_grid.value(*below[:2].tolist())
     part = moment_grid.value(*below[2:].tolist())
     return LowerTail(level, held, part + (target - held) * level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = ["Forest", "Tree"]
 Array = NDArray[np.float64]
 
 _TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
+_SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
 
 
 @dataclass(frozen=True)
@@ -212,20 +214,48 @@ class Forest:
                 table[unseen, f] = np.nan
         return table
 
+    def _complete(self) -> tuple[NDArray[np.int32], Array, NDArray[np.bool_], Array]:
+        """All trees as complete ones of the same depth: every question by level, every answer below."""
+        ids = self.roots[:, None]
+        levels = [ids[:, :0]]
+        for _ in range(int(self.depths.max(initial=0))):
+            levels.append(ids)
+            left = self.left[ids]
+            right = np.where(left == ids, ids, left + 1)
+            ids = np.stack([left, right], axis=2).reshape(len(ids), -1)
+        inner = np.concatenate(levels, axis=1)
+        return (
+            self.feature[inner], self.threshold[inner], self.missing_left[inner], self.value[ids],
+        )  # fmt: skip
+
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
         """The weighted sum of all trees' answers, shape (n, answers)."""
         n = X.shape[0]
         out = np.zeros((n, self.value.shape[1]))
-        shape = self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left
-        sets = self.category_set, self.category_start, self.category_values
-        walk = _add_votes if not len(self.category_start) > 1 else _add_votes_with_sets
+        walk: Callable[..., None]
+        shape: tuple[Any, ...]
+        if len(self.category_start) > 1:
+            walk = _add_votes_with_sets
+            shape = (
+                self.roots, self.depths, self.feature, self.threshold, self.left,
+                self.missing_left, self.category_set, self.category_start, self.category_values,
+                self.value,
+            )  # fmt: skip
+        elif self.depths.max(initial=0) <= _SHALLOW:
+            walk, shape = _add_votes_of_complete, self._complete()
+        else:
+            walk = _add_votes
+            shape = (
+                self.roots, self.depths, self.feature, self.threshold, self.left,
+                self.missing_left, self.value,
+            )  # fmt: skip
 
         def work(a: int, b: int) -> None:
             for start in range(a, b, _TILE):
                 stop = min(start + _TILE, b)
                 block = X[start:stop]
                 block = self._readable(block.toarray() if sp.issparse(block) else block)
-                walk(block, *shape, *sets, self.value, steps, out[start:stop])
+                walk(block, *shape, steps, out[start:stop])
 
         (threads or Threads()).over(n, work)
         return out
@@ -239,10 +269,43 @@ def _collect(node, value, step, out):
 
 
 @njit(nogil=True, cache=True)
-def _add_votes(
-    X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
-    value, steps, out,
-):  # fmt: skip
+def _ask(values, threshold, missing_left, place, node, right):
+    """Mark the rows at this place of the level that go right."""
+    if missing_left:
+        for i in range(place.size):
+            right[i] |= (place[i] == node) & (values[i] > threshold)
+    else:
+        for i in range(place.size):
+            right[i] |= (place[i] == node) & (not values[i] <= threshold)
+
+
+@njit(nogil=True, cache=True)
+def _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, out):
+    """Shallow trees: every question is asked of all rows of a tile, which vectorises.
+
+    A question counts only for the rows that stand before it; `place` numbers the nodes of a level.
+    """
+    by_column = X.T
+    place = np.empty(X.shape[0], dtype=np.int64)
+    right = np.empty(X.shape[0], dtype=np.int64)
+    for t in range(steps.size):
+        place[:] = 0
+        node, width = 0, 1
+        while node < feature.shape[1]:
+            right[:] = 0
+            for j in range(width):
+                cut, missing = threshold[t, node], missing_left[t, node]
+                if cut < np.inf or not missing:
+                    _ask(by_column[feature[t, node]], cut, missing, place, j, right)
+                node += 1
+            width *= 2
+            for i in range(place.size):
+                place[i] = 2 * place[i] + right[i]
+        _collect(place, value[t], steps[t], out)
+
+
+@njit(nogil=True, cache=True)
+def _add_votes(X, roots, depths, feature, threshold, left, missing_left, value, steps, out):
     """All rows of a tile go down a tree together, a level at a time."""
     node = np.empty(X.shape[0], dtype=np.int32)
     for t in range(roots.size):
