@@ -303,7 +303,7 @@ class Run:
             found: NDArray[np.int64] = sums
             return found
 
-        found = rows.folded(block, 2)
+        found = rows.folded(block)
         if found is None:  # a density beyond the grid
             found = rows.integrals([(worst <= 0.0).astype(np.float64), rows_density**2])
         total = rows.comm.allreduce(np.array([sum(counts)], dtype=np.int64), "sum")

@@ -218,7 +218,7 @@ class MirrorAscent:
             )  # fmt: skip
             return found
 
-        return measure.folded(block, 3)
+        return measure.folded(block)
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure

@@ -126,10 +126,14 @@ class BaseMeasure:
         scale, low = self.grid.factors
 
         def folded(part: slice) -> NDArray[np.int64]:
-            base = self.entries[part]
-            return np.array([fold_wide(values, base, scale, low) for values in columns(part)])
+            sums = np.zeros((count, 4), dtype=np.int64)
+            for start in range(part.start, part.stop, _BLOCK):
+                block = slice(start, min(start + _BLOCK, part.stop))
+                base = self.entries[block]
+                sums += np.array([fold_wide(v, base, scale, low) for v in columns(block)])
+            return sums
 
-        found = self.folded(folded, count)
+        found = self.folded(folded)
         if found is None:  # huge or not finite: the way that looks for the largest first
             return self.integrals(columns(slice(0, self.entries.size)))
         return found
@@ -139,19 +143,12 @@ class BaseMeasure:
         """The grid of sums taken block by block."""
         return WideGrid.of(self.count)
 
-    def folded(self, block: Callable[[slice], NDArray[np.int64]], count: int) -> list[float] | None:
-        """Sums whose blocks are folded already (``block(part)`` of shape (count, 4)) as numbers.
+    def folded(self, sums: Callable[[slice], NDArray[np.int64]]) -> list[float] | None:
+        """Sums of parts that are folded already (``sums(part)`` of shape (count, 4)) as numbers.
 
         None where some term does not fit the grid.
         """
-
-        def work(a: int, b: int) -> NDArray[np.int64]:
-            sums = np.zeros((count, 4), dtype=np.int64)
-            for start in range(a, b, _BLOCK):
-                sums += block(slice(start, min(start + _BLOCK, b)))
-            return sums
-
-        parts = self.threads.over(self.entries.size, work)
+        parts = self.threads.over(self.entries.size, lambda a, b: sums(slice(a, b)))
         total = self.comm.allreduce(np.sum(parts, axis=0).reshape(-1), "sum").reshape(-1, 4)
         if total[:, 3].any():
             return None
