@@ -63,7 +63,8 @@ class Threads:
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (32 blocks unless told): waking a thread costs 20 microseconds.
+        A part has at least `worth` rows (32 blocks unless told): waking a thread costs as much as a
+        light pass over them.
         """
         blocks = -(-n // self.block)
         parts = min(self.count, blocks, n // (worth or 32 * self.block))

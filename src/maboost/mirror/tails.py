@@ -179,7 +179,7 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     grids = weight_grid[:3], moment_grid[:3]
     some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
     below = np.zeros(4, dtype=np.int64)
-    if count > 32 * _SAMPLE:
+    if count > 16 * _SAMPLE:
         first, last = _bracket(some, their, target, count, measure)
         after = math.nextafter(last, math.inf)
         sums, inside = _bracketed(some, their, first, after, grids, measure)
