@@ -28,16 +28,16 @@ def test_max_seconds_counts_from_its_beginning():
 def test_no_improvement_waits_for_its_patience():
     stop = NoImprovement(patience=3, tol=0.01)
     errors = [0.5, 0.4, 0.395, 0.45, 0.391, 0.2]  # 0.391 is not better than 0.4 by more than tol
-    said = [stop(record(round=t, val_error=error)) for t, error in enumerate(errors, start=1)]
+    said = [stop(record(round=t, val_score=-error)) for t, error in enumerate(errors, start=1)]
     assert said[:4] == [None] * 4
-    assert said[4] == "no better validation error for 3 rounds"
-    assert (stop.best, stop.best_round) == (0.2, 6)
+    assert said[4] == "no better validation score for 3 rounds"
+    assert (stop.best, stop.best_round) == (-0.2, 6)
 
 
 def test_improvement_starts_the_wait_anew():
     stop = NoImprovement(patience=2, tol=0.0)
     errors = [0.5, 0.5, 0.4, 0.4]
-    said = [stop(record(round=t, val_error=e)) for t, e in enumerate(errors, start=1)]
+    said = [stop(record(round=t, val_score=-e)) for t, e in enumerate(errors, start=1)]
     assert said == [None, None, None, None]
-    assert stop(record(round=5, val_error=0.4)) == "no better validation error for 2 rounds"
+    assert stop(record(round=5, val_score=-0.4)) == "no better validation score for 2 rounds"
     assert stop.best_round == 3

@@ -71,6 +71,7 @@ def test_history_has_a_row_a_round_and_the_documented_columns(fitted):
     assert history.columns == (
         "round", "edge", "step", "gain", "error_bound", "train_error", "val_error", "min_margin",
         "soft_margin", "margin_bound", "smoothness", "ess", "nonzero", "rows_used", "seconds",
+        "val_score",
     )  # fmt: skip
     assert list(history["round"]) == list(range(1, ROUNDS + 1))
     assert list(history.to_frame().columns) == list(history.columns)
@@ -258,11 +259,15 @@ def test_predictions_agree(fitted, name, data):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     logs = model.predict_log_proba(X)
     np.testing.assert_allclose(np.exp(logs), proba, rtol=1e-12)
-    # both columns in full precision: the log odds are 2H however sure the vote is
-    differences = votes[:, None] if data == "binary" else votes[:, 1:] - votes[:, :1]
-    np.testing.assert_allclose(logs[:, 1:] - logs[:, :1], 2.0 * differences, rtol=1e-9, atol=1e-12)
+    # both columns in full precision: the log odds are aH however sure the vote is
+    scale, differences = model.probability_scale_, votes[:, None]
+    if data != "binary":
+        differences = votes[:, 1:] - votes[:, :1]
     np.testing.assert_allclose(
-        np.log(proba[:, 1:] / proba[:, :1]), 2.0 * differences, rtol=1e-9, atol=1e-12
+        logs[:, 1:] - logs[:, :1], scale * differences, rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.log(proba[:, 1:] / proba[:, :1]), scale * differences, rtol=1e-9, atol=1e-12
     )
 
 
@@ -548,6 +553,6 @@ def test_the_same_seed_gives_the_same_bits(estimator):
 
 def test_verbose_prints_every_so_many_rounds(capsys):
     MABoostClassifier(STUMP, n_estimators=6, verbose=2).fit(*BINARY)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["round 2", "round 4", "round 6"]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["round 2/6", "round 4/6", "round 6/6"]
     assert all("certified <=" in line for line in lines)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.history import History
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
@@ -162,6 +163,36 @@ class Certificate:
     inert_rows: int = 0
     groups: Mapping[Any, GroupBound] = field(default_factory=dict)
     bound: ErrorBound | None = field(default=None, repr=False, compare=False)
+
+    def upto(self, history: History, stopped: str) -> Certificate:
+        """The same booster's certificate after the rounds of `history`."""
+        records = history.records
+        gain = sum(r.gain for r in records)
+        last = records[-1] if records else None
+        groups = {}
+        for name, group in self.groups.items():
+            assert self.bound is not None
+            errors = history.group_errors.get(name, [])
+            groups[name] = replace(
+                group,
+                error_bound=self.bound.of_group(gain, group.share, group.limit),
+                measured_error=errors[-1] if errors else 1.0,
+            )
+        return replace(
+            self,
+            rounds=len(records),
+            gain=gain,
+            error_bound=self.bound(gain) if self.bound is not None else 1.0,
+            measured_error=last.train_error if last else 1.0,
+            margin_bound=last.margin_bound if last else -math.inf,
+            soft_margin=last.soft_margin if last else 0.0,
+            min_margin=last.min_margin if last else 0.0,
+            best_margin_bound=min((r.edge for r in records), default=1.0),
+            exact=self.exact and bool(records),
+            last_gain=last.gain if last else 0.0,
+            stopped=stopped,
+            groups=groups,
+        )
 
     @property
     def gap(self) -> float:

@@ -101,6 +101,14 @@ class Game:
         np.put_along_axis(r, self.labels[:, None], table.sum(axis=1, keepdims=True), axis=1)
         return r
 
+    def predicted(self, margins: Array) -> NDArray[np.intp]:
+        """The class each row is given by its margins; a tie goes to a wrong class."""
+        table = margins.reshape(-1, self.width)
+        rival = np.argmin(table, axis=1)
+        lost = np.take_along_axis(table, rival[:, None], axis=1)[:, 0] <= 0.0
+        wrong = np.take_along_axis(self._wrong, rival[:, None], axis=1)[:, 0]
+        return np.where(lost, wrong, self.labels)
+
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""
         return margins if self.width == 1 else margins.reshape(-1, self.width).min(axis=1)

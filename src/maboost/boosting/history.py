@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,6 +21,7 @@ class Record:
     divided by the sum of steps; `margin_bound` is the certified soft margin); `smoothness` (largest
     density), `ess` (effective fraction of the base measure) and `nonzero` (fraction of rows with
     weight) the distribution the hypothesis was trained on; `rows_used` how many rows it was shown.
+    `val_score` is what early stopping looks at: larger is better, NaN without validation rows.
     """
 
     round: int
@@ -37,10 +39,17 @@ class Record:
     nonzero: float
     rows_used: int
     seconds: float
+    val_score: float = math.nan
 
 
 class History:
     """Records of all rounds; columns by name.
+
+    Attributes
+    ----------
+    records : list of Record
+    group_errors : dict
+        The training error of each data source after every round (combined boosting).
 
     >>> history = History()
     >>> len(history), list(history["edge"])
@@ -49,12 +58,24 @@ class History:
 
     columns = tuple(f.name for f in fields(Record))
 
-    def __init__(self, records: list[Record] | None = None) -> None:
+    def __init__(
+        self,
+        records: list[Record] | None = None,
+        group_errors: dict[Any, list[float]] | None = None,
+    ) -> None:
         self.records = list(records or [])
+        self.group_errors = {name: list(e) for name, e in (group_errors or {}).items()}
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record, group_errors: dict[Any, float] | None = None) -> None:
         """Add a round."""
         self.records.append(record)
+        for name, error in (group_errors or {}).items():
+            self.group_errors.setdefault(name, []).append(error)
+
+    def upto(self, rounds: int) -> History:
+        """The first rounds."""
+        errors = {name: e[:rounds] for name, e in self.group_errors.items()}
+        return History(self.records[:rounds], errors)
 
     def __len__(self) -> int:
         return len(self.records)

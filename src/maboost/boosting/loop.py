@@ -75,6 +75,7 @@ class Round:
 
     hypothesis: Hypothesis
     record: Record
+    group_errors: dict[Any, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,15 @@ class Run:
     random_state : RandomState
         Where learners get their seeds.
     validation : Validation, optional
+    groups : dict of boolean arrays, optional
+        Rows whose error is recorded every round, by name.
 
     Attributes
     ----------
     margins : array
         Unnormalised margins M of all pairs.
+    push : array of shape (n_rows,)
+        The sum of each row's densities over the rounds: how hard the booster pushed on it.
     gain, total_step, rounds
         Sums so far.
     ended : str or None
@@ -125,6 +130,7 @@ class Run:
         measure: BaseMeasure,
         random_state: np.random.RandomState,
         validation: Validation | None = None,
+        groups: dict[Any, NDArray[np.bool_]] | None = None,
     ) -> None:
         self.booster = booster
         self.learner = learner
@@ -133,11 +139,13 @@ class Run:
         self.measure = measure
         self.random_state = random_state
         self.validation = validation
+        self.groups = groups or {}
         self.producer: Producer = learner.prepare(X, game.labels, game.n_classes)
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
+        self.push = np.zeros(measure.rows)
         self.gain = 0.0
         self.total_step = 0.0
         self.rounds = 0
@@ -148,6 +156,28 @@ class Run:
         self.ended: str | None = None
         if validation is not None:
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
+
+    _KEPT = (
+        "state", "margins", "push", "gain", "total_step", "rounds", "error", "last_edge",
+        "smallest_edge", "exact", "ended",
+    )  # fmt: skip
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that changes from round to round: with it another run over the same rows goes on."""
+        kept = {name: getattr(self, name) for name in self._KEPT}
+        kept |= {"margins": self.margins.copy(), "push": self.push.copy()}
+        if self.validation is not None:
+            kept["validation_margins"] = self.validation_margins.copy()
+        kept["random_state"] = self.random_state.get_state()
+        return kept
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Go on where `snapshot` was taken; the next round has the same bits as there."""
+        snapshot = dict(snapshot)
+        self.random_state = np.random.RandomState()
+        self.random_state.set_state(snapshot.pop("random_state"))
+        for name, value in snapshot.items():
+            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
     def __iter__(self) -> Iterator[Round]:
         return self
@@ -272,13 +302,31 @@ class Run:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
         record = self._record(found.density, found, step.size, moved.gain, val_error)
-        return Round(found.hypothesis, replace(record, seconds=time.perf_counter() - began))
+        record = replace(record, seconds=time.perf_counter() - began)
+        return Round(found.hypothesis, record, self._group_errors())
 
     def _add_margins(self, step: float, d: Array) -> None:
         def work(a: int, b: int) -> None:
             self.margins[a:b] -= step * d[a:b]
 
         self.measure.threads.over(d.size, work)
+
+    def _add_push(self, rows_density: Array) -> None:
+        def work(a: int, b: int) -> None:
+            self.push[a:b] += rows_density[a:b]
+
+        self.measure.threads.over(self.push.size, work)
+
+    def _group_errors(self) -> dict[Any, float]:
+        if not self.groups:
+            return {}
+        wrong = self.game.worst_margins(self.margins) <= 0.0
+        columns = [column for rows in self.groups.values() for column in (rows, rows & wrong)]
+        sums = self.measure.of_rows.integrals([c.astype(np.float64) for c in columns])
+        return {
+            name: wrongs / share
+            for name, share, wrongs in zip(self.groups, sums[::2], sums[1::2], strict=True)
+        }
 
     def _watch(self, hypothesis: Hypothesis, step: float) -> float:
         """The error on the validation rows after this round."""
@@ -314,6 +362,7 @@ class Run:
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         rows_density = measure.row_means(density)
+        self._add_push(rows_density)
         worst = self.game.worst_margins(self.margins)
         train_error, square, nonzero = self._statistics(worst, rows_density)
         self.error = train_error

@@ -47,16 +47,16 @@ class MaxSeconds:
 
 @dataclass
 class NoImprovement:
-    """Stop when the validation error has not fallen by more than `tol` for `patience` rounds."""
+    """Stop when the validation score has not risen by more than `tol` for `patience` rounds."""
 
     patience: int
     tol: float
-    best: float = float("inf")
+    best: float = float("-inf")
     best_round: int = 0
 
     def __call__(self, record: Record) -> str | None:
-        if record.val_error < self.best - self.tol:
-            self.best, self.best_round = record.val_error, record.round
+        if record.val_score > self.best + self.tol:
+            self.best, self.best_round = record.val_score, record.round
         if record.round - self.best_round >= self.patience:
-            return f"no better validation error for {self.patience} rounds"
+            return f"no better validation score for {self.patience} rounds"
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,9 +17,21 @@ from sklearn.utils.validation import validate_data
 
 from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.game import Game
-from maboost.boosting.history import History
+from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Booster, Run, Validation
-from maboost.boosting.stopping import MaxSeconds, Stop, TargetError
+from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
+from maboost.estimators.control import (
+    CallbackSupportMixin,
+    Interrupts,
+    Progress,
+    Score,
+    Tasks,
+    with_callbacks,
+)
+from maboost.estimators.holdout import held_out
+from maboost.estimators.probabilities import POPULATION_SCALE, probability_scale
+from maboost.estimators.rows import TrainingRows
+from maboost.estimators.suspects import Evidence
 from maboost.estimators.table import CategoryCodes, categorical_mask
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.voting import Voting
@@ -45,7 +58,7 @@ def default_tree() -> HistTreeClassifier:
     return HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
 
 
-class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
+class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEstimator):
     """Base of the classifiers; a subclass lists its parameters and builds its booster."""
 
     estimator: Any
@@ -56,15 +69,21 @@ class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "response": [StrOptions({"votes", "proba"})],
         "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "scoring": [str, callable],
         "target_error": [Interval(Real, 0, 1, closed="both"), None],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
 
-    def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
         """The booster for these rows, and the data sources that get a certificate of their own."""
         raise NotImplementedError
 
@@ -78,6 +97,8 @@ class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         sample_weight_val: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the booster.
 
@@ -89,46 +110,92 @@ class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             The base measure. A weight of 2 is the row twice, a weight of 0 the row absent.
         X_val, y_val, sample_weight_val : optional
-            Rows that only watch: their error is recorded in ``history_["val_error"]``.
+            Rows that only watch: their error is recorded in ``history_["val_error"]``, and
+            `early_stopping` looks at them.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (a patient, a document) are held out together by `early_stopping`.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        return self._fit(X, y, sample_weight, (X_val, y_val, sample_weight_val), groups)
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(
         self,
         X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        X_val: Any,
-        y_val: ArrayLike | None,
-        sample_weight_val: ArrayLike | None,
+        watching: tuple[Any, ArrayLike | None, ArrayLike | None],
+        groups: ArrayLike | None,
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         self._validate_params()
+        resume = self.__dict__.pop("_resume", None) if self.warm_start else None
         self._codes = CategoryCodes.of(X) if self._own_trees() else CategoryCodes()
         X, y = self._checked(X, y)
         weights = row_weights(X, y, sample_weight, self.class_weight)
-        rows = weights.kept
-        if not rows.all():
-            X, y = _safe_indexing(X, np.flatnonzero(rows)), y[rows]
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        validation = self._validation(X_val, y_val, sample_weight_val)
-        self._begin(labels, weights)
-        booster, groups = self._plan(weights, sample_domain)
-        if len(self.classes_) == 1:
-            return self._finish_constant(weights, groups)
-        game = Game(labels, len(self.classes_))
-        threads = Threads(available_threads(self.n_jobs))
-        measure = BaseMeasure(weights.scaled, game.width, threads=threads)
         random_state = check_random_state(self.random_state)
-        learner = self._learner(X, weights, threads)
-        run = Run(booster, learner, X, game, weights.shown, measure, random_state, validation)
-        reason = self._run(run)
-        self._finish(run, weights, reason, groups)
+        rows = TrainingRows(X, y, weights, random_state, sample_domain).of_positive_weight()
+        self.classes_ = rows.classes
+        validation = self._validation(*watching)
+        if validation is None and self.early_stopping and len(rows.classes) > 1:
+            seed = resume["seed"] if resume else int(random_state.randint(2**31 - 1))
+            rows, validation = self._held_out(rows, groups, seed)
+        self._begin(rows)
+        booster, sources = self._plan(rows)
+        if len(self.classes_) == 1:
+            return self._finish_constant(rows.weights, sources)
+        run = self._new_run(booster, rows, validation, {n: m for n, (m, _) in sources.items()})
+        self.certificate_ = self._first_certificate(run, sources)
+        if self.warm_start:
+            self._continue(run, rows, resume)
+        reason = self._run(run, rows)
+        self._finish(run, rows, reason)
         return self
+
+    def _new_run(
+        self,
+        booster: Booster,
+        rows: TrainingRows,
+        validation: Validation | None,
+        groups: dict[Any, NDArray[np.bool_]] | None = None,
+    ) -> Run:
+        game = Game(rows.labels, len(rows.classes))
+        threads = Threads(available_threads(self.n_jobs))
+        measure = BaseMeasure(rows.weights.scaled, game.width, threads=threads)
+        learner = self._learner(rows.X, rows.weights, threads)
+        shown = rows.weights.shown
+        return Run(
+            booster, learner, rows.X, game, shown, measure, rows.random_state, validation, groups
+        )
+
+    def _held_out(
+        self, rows: TrainingRows, groups: ArrayLike | None, seed: int
+    ) -> tuple[TrainingRows, Validation]:
+        """The rows to train on, and those that watch."""
+        if groups is not None:
+            groups = np.asarray(groups)
+            if groups.shape != rows.weights.kept.shape:
+                raise ValueError(
+                    f"groups must have one entry a row ({rows.weights.kept.size}), got shape "
+                    f"{groups.shape}"
+                )
+            groups = groups[rows.weights.kept]
+        fraction = float(self.validation_fraction)
+        out = held_out(rows.X, rows.labels, rows.weights.scaled, fraction, seed, groups)
+        left = np.unique(rows.labels[~out])
+        if not out.any() or len(left) < len(rows.classes):
+            raise ValueError(
+                f"early_stopping with validation_fraction={fraction!r} holds out {int(out.sum())} of "
+                f"{len(out)} rows and leaves {len(left)} of {len(rows.classes)} classes to train on; "
+                "give X_val and y_val, or another fraction or grouping"
+            )
+        watch = rows.where(out)
+        base = watch.weights.scaled / watch.weights.scaled.sum()
+        self._seed = seed
+        return rows.where(~out), Validation(watch.X, Game(watch.labels, len(rows.classes)), base)
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         X, labels = validate_data(self, self._codes.applied(X), y, **self._input_options())
@@ -197,81 +264,192 @@ class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
             X_val if w.kept.all() else _safe_indexing(X_val, keep), game, w.scaled / w.scaled.sum()
         )
 
-    def _begin(self, labels: NDArray[np.intp], weights: RowWeights) -> None:
+    def _begin(self, rows: TrainingRows) -> None:
         """State of a model without any hypothesis: it predicts the heaviest class."""
-        totals = np.bincount(labels, weights=weights.scaled)
+        totals = np.bincount(rows.labels, weights=rows.weights.scaled)
         self._heaviest = int(np.argmax(totals))
         self._hypotheses: list[Any] = []
         self.estimator_weights_ = np.zeros(0)
         self.history_ = History()
-        self.n_inert_rows_ = weights.inert
+        self.n_inert_rows_ = rows.weights.inert
+        self.probability_scale_ = POPULATION_SCALE
 
-    def _run(self, run: Run) -> str:
-        """All rounds; returns why they ended."""
+    def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
+        """Go on where the last fit ended, if there was one."""
+        self._print = {"rows": rows.fingerprint(), "booster": repr(run.booster.ascent)}
+        if resume is None:
+            return
+        if resume["print"]["rows"] != self._print["rows"]:
+            raise ValueError(
+                "warm_start=True goes on with the rows of the last fit, but X, y or the weights have "
+                "changed; fit a clone, or set warm_start=False"
+            )
+        if resume["print"]["booster"] != self._print["booster"]:
+            raise ValueError(
+                "warm_start=True goes on with the booster of the last fit, which was "
+                f"{resume['print']['booster']} and is now {self._print['booster']}"
+            )
+        done = len(resume["hypotheses"])
+        if self.n_estimators < done:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {done} rounds already done; with "
+                "warm_start=True it is the total number of rounds"
+            )
+        run.restore(resume["run"])
+        self._hypotheses = list(resume["hypotheses"])
+        self.history_ = History(resume["history"].records, resume["history"].group_errors)
+
+    def _stops(self) -> list[Stop]:
         stops: list[Stop] = []
         if self.target_error is not None:
             stops.append(TargetError(self.target_error))
+        if self.early_stopping:
+            stops.append(NoImprovement(self.n_iter_no_change, self.tol))
+        stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
+        if stopped:  # a fit that goes on where another one stopped
+            return [lambda record: stopped[0]]
         if self.max_seconds is not None:
             stops.append(MaxSeconds(self.max_seconds))
-        for round in run:
-            record = round.record
-            self._hypotheses.append(round.hypothesis)
-            self.history_.append(record)
-            if self.verbose and record.round % int(self.verbose) == 0:
-                print(
-                    f"round {record.round}: edge {record.edge:.4f}, train error "
-                    f"{record.train_error:.4f}, certified <= {record.error_bound:.4f}"
-                )
-            reasons = [reason for stop in stops if (reason := stop(record))]
-            if reasons:
-                return reasons[0]
-            if record.round >= self.n_estimators:
-                return f"n_estimators={self.n_estimators} rounds are done"
-        return str(run.ended)
+        return stops
 
-    def _finish(self, run: Run, weights: RowWeights, reason: str, groups: Groups) -> None:
-        self.estimator_weights_ = self.history_["step"].astype(float)
-        self.n_iter_ = len(self._hypotheses)
-        share = run.measure.rows_base * run.measure.row_means(run.state.density)
-        self.distribution_ = np.zeros(len(weights.kept))
-        if run.state.mass > 0.0:
-            self.distribution_[weights.kept] = share / run.state.mass
-        self.certificate_ = self._certificate(run, reason, groups)
+    def _run(self, run: Run, rows: TrainingRows) -> str:
+        """All rounds; returns why they ended."""
+        stops, score = self._stops(), Score.of(self.scoring, self, run, rows.classes)
+        progress = Progress(int(self.verbose), self.n_estimators)
+        tasks = Tasks(self, self.n_estimators, rows.X, rows.y)
+        last = self.history_.records[-1:]
+        reason = self._reason_to_stop(last[0], stops) if last else None
+        interrupts = Interrupts()
+        with interrupts.deferred(), progress:
+            try:
+                while reason is None:
+                    round = next(run, None)
+                    if round is None:
+                        reason = str(run.ended)
+                        break
+                    record = replace(round.record, val_score=score())
+                    self._hypotheses.append(round.hypothesis)
+                    self.history_.append(record, round.group_errors)
+                    progress(record)
+                    reason = self._reason_to_stop(record, stops)
+                    if tasks.round(self._so_far):
+                        reason = reason or "a callback asked to stop"
+                    if interrupts.asked:
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                if not self._hypotheses:
+                    raise
+                reason = "interrupted"
+        if reason == "interrupted":
+            warnings.warn(
+                f"interrupted: the model has the {len(self._hypotheses)} rounds that were done",
+                UserWarning,
+                stacklevel=6,
+            )
+        tasks.close(self._so_far)
+        return reason
+
+    def _reason_to_stop(self, record: Record, stops: list[Stop]) -> str | None:
+        reasons = [reason for stop in stops if (reason := stop(record))]
+        if not reasons and record.round >= self.n_estimators:
+            reasons = [f"n_estimators={self.n_estimators} rounds are done"]
+        return reasons[0] if reasons else None
+
+    def _so_far(self) -> dict[str, Any]:
+        """The attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
+        steps = self.history_["step"].astype(float)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        return fitted | {
+            "estimator_weights_": steps,
+            "_hypotheses": list(self._hypotheses),
+            "_heaviest": self._heaviest,
+            "_codes": self._codes,
+        }
+
+    def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
+        if self.warm_start and run.rounds == len(self._hypotheses):
+            self._resume = {
+                "print": self.__dict__.pop("_print"),
+                "run": run.snapshot(),
+                "hypotheses": list(self._hypotheses),
+                "history": self.history_,
+                "seed": self.__dict__.get("_seed"),
+            }
+        done = self.best_iteration_ = len(self._hypotheses)
+        if run.validation is not None and done:
+            self.best_iteration_ = 1 + int(np.argmax(self.history_["val_score"]))
+        self.n_iter_ = self.best_iteration_ if self.early_stopping else done
+        self._hypotheses = self._hypotheses[: self.n_iter_]
+        self.estimator_weights_ = self.history_["step"].astype(float)[: self.n_iter_]
+        self._keep_rows(run, rows)
+        self.probability_scale_ = self._fitted_scale(run)
+        if self.n_iter_ < done:
+            reason = f"{reason}; the best of {done} is kept"
+        self.certificate_ = replace(
+            self.certificate_.upto(self.history_.upto(self.n_iter_), reason),
+            exact=run.exact and done > 0,
+        )
         if not self._hypotheses:
             warnings.warn(
                 f"no hypothesis was found ({reason}): the model predicts the heaviest class, "
                 f"{self.classes_.tolist()[self._heaviest]!r}",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
 
-    def _certificate(self, run: Run, reason: str, sources: Groups) -> Certificate:
-        ascent = run.booster.ascent
-        last = self.history_.records[-1] if len(self.history_) else None
-        wrong = run.game.worst_margins(run.margins) <= 0.0
-        row = run.measure.of_rows
+    def _keep_rows(self, run: Run, rows: TrainingRows) -> None:
+        """What is remembered of every training row."""
+        share = run.measure.rows_base * run.measure.row_means(run.state.density)
+        self._distribution = np.zeros(len(rows.weights.kept))
+        if run.state.mass > 0.0:
+            self._distribution[rows.weights.kept] = share / run.state.mass
+        self._evidence = Evidence(
+            np.flatnonzero(rows.weights.kept),
+            rows.labels,
+            run.game.predicted(run.margins),
+            run.game.worst_margins(run.margins) / (run.total_step or 1.0),
+            run.push / max(run.rounds, 1),
+        )
+
+    def _fitted_scale(self, run: Run) -> float:
+        """The scale of the probabilities: on the rows that watched, otherwise on the training rows.
+
+        There the votes are too sure of themselves, so that the scale is at most 2, the one at which
+        they are log odds.
+        """
+        if not self._hypotheses:
+            return POPULATION_SCALE
+        watch = run.validation
+        if watch is None:
+            margins, base = run.margins, run.measure.rows_base
+            return probability_scale(margins.reshape(len(base), -1), base, POPULATION_SCALE)
+        total = float(np.sum(self.estimator_weights_))
+        margins = -total * watch.game.loss(self._votes(watch.X) / total)
+        return probability_scale(margins.reshape(len(watch.base), -1), watch.base)
+
+    def _first_certificate(self, run: Run, sources: Groups) -> Certificate:
+        """What is promised before any round."""
+        ascent, row = run.booster.ascent, run.measure.of_rows
         groups = {}
         for name, (members, limit) in sources.items():
-            share, errors = row.integrals([members.astype(float), (members & wrong).astype(float)])
-            bound = run.bound.of_group(run.gain, share, limit)
-            groups[name] = GroupBound(share, limit, bound, errors / share)
+            share = row.integral(members.astype(float))
+            groups[name] = GroupBound(share, limit, run.bound.of_group(0.0, share, limit), 1.0)
         return Certificate(
             regularizer=type(ascent.regularizer).__name__,
             domain=type(ascent.domain).__name__,
             update=ascent.update,
-            rounds=run.rounds,
-            gain=run.gain,
-            error_bound=run.bound(run.gain),
-            measured_error=last.train_error if last else row.integral(wrong.astype(float)),
-            margin_bound=last.margin_bound if last else float("-inf"),
-            soft_margin=last.soft_margin if last else 0.0,
-            min_margin=last.min_margin if last else 0.0,
-            best_margin_bound=run.smallest_edge,
-            exact=run.exact and run.rounds > 0,
+            rounds=0,
+            gain=0.0,
+            error_bound=run.bound(0.0),
+            measured_error=1.0,
+            margin_bound=float("-inf"),
+            soft_margin=0.0,
+            min_margin=0.0,
+            best_margin_bound=1.0,
+            exact=True,
             floor=run.bound.floor,
-            stopped=reason,
+            stopped="",
             n_classes=run.game.n_classes,
-            last_gain=last.gain if last else 0.0,
             inert_rows=self.n_inert_rows_,
             groups=groups,
             bound=run.bound,
@@ -279,10 +457,10 @@ class BoostingClassifier(Voting, ClassifierMixin, BaseEstimator):
 
     def _finish_constant(self, weights: RowWeights, sources: Groups) -> Self:
         """One class only: nothing to boost, and nothing to get wrong."""
-        self.n_iter_ = 0
+        self.n_iter_ = self.best_iteration_ = 0
         base = weights.scaled / weights.scaled.sum()
-        self.distribution_ = np.zeros(len(weights.kept))
-        self.distribution_[weights.kept] = base
+        self._distribution = np.zeros(len(weights.kept))
+        self._distribution[weights.kept] = base
         groups = {
             name: GroupBound(float(base[members].sum()), limit, 0.0, 0.0)
             for name, (members, limit) in sources.items()

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier, Groups
-from maboost.estimators.weights import RowWeights
+from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 
@@ -53,19 +53,36 @@ class CombinedBoostClassifier(BoostingClassifier):
     trim : float in [0, 1) or "auto", default=0.0
         Mass of the lightest rows hidden from the estimator; "auto" is the certified rule, which keeps
         at least half of the edge. The edge is always measured on all rows.
+    early_stopping : bool, default=False
+        Stop when the validation score no longer rises, and keep the rounds up to the best. The rows
+        that watch are `X_val` where `fit` is given them, otherwise held out of X.
+    validation_fraction : float in (0, 1), default=0.1
+        Share of every class to hold out, chosen by a seeded hash of the rows' values: equal rows stay
+        together, and neither order nor repetition changes the choice. With `groups` in `fit`, whole
+        groups.
+    n_iter_no_change : int, default=10
+        Rounds without a rise of more than `tol` before stopping.
+    tol : float, default=1e-7
+        The smallest rise that counts.
+    scoring : str or callable, default="accuracy"
+        What is watched: "accuracy", "neg_log_loss" (of probabilities scaled on the same rows), or any
+        scikit-learn scorer.
     target_error : float, optional
         Stop at this training error, measured or certified, whichever comes first.
     max_seconds : float, optional
         Stop after this time.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
+    warm_start : bool, default=False
+        Let the next `fit` on the same rows go on from the last round of this one; the result has the
+        same bits as one long fit.
     random_state : int, RandomState or None, default=None
         Seeds the estimators and the resampling.
     n_jobs : int or None, default=None
         Threads of the tree engine and of the distribution's updates; None means all cores. The model
         does not depend on it. Foreign estimators have their own.
     verbose : int, default=0
-        Print every so many rounds.
+        A progress bar on a terminal; elsewhere a line every so many rounds. Goes to stderr.
 
     Attributes
     ----------
@@ -78,9 +95,13 @@ class CombinedBoostClassifier(BoostingClassifier):
     certificate_ : Certificate
         What is promised and what was measured.
     distribution_ : array of shape (n_samples,)
-        The final distribution over the training rows.
+        The distribution over the training rows after the last round that was run.
     n_iter_ : int
-        Rounds done.
+        Rounds in the model.
+    best_iteration_ : int
+        The round of the best validation score; `n_iter_` where no rows watched.
+    probability_scale_ : float
+        The factor on the votes in `predict_proba`.
     feature_importances_ : array of shape (n_features,)
     n_features_in_, feature_names_in_
         As in every scikit-learn estimator.
@@ -123,9 +144,15 @@ class CombinedBoostClassifier(BoostingClassifier):
         step: Any = "corrective",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto"] = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-7,
+        scoring: Any = "accuracy",
         target_error: float | None = None,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -139,9 +166,15 @@ class CombinedBoostClassifier(BoostingClassifier):
         self.step = step
         self.response = response
         self.trim = trim
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
         self.target_error = target_error
         self.max_seconds = max_seconds
         self.class_weight = class_weight
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -158,13 +191,14 @@ class CombinedBoostClassifier(BoostingClassifier):
         y_val: ArrayLike | None = None,
         sample_weight_val: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         """Fit the booster.
 
         Parameters
         ----------
-        X, y, sample_weight, X_val, y_val, sample_weight_val
+        X, y, sample_weight, X_val, y_val, sample_weight_val, groups
             As in the other classifiers.
         sample_domain : array-like of shape (n_samples,), optional
             The source of each row, by the names of `error_limits`. Without it all rows are one
@@ -174,9 +208,12 @@ class CombinedBoostClassifier(BoostingClassifier):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val, sample_domain)
+        return self._fit(
+            X, y, sample_weight, (X_val, y_val, sample_weight_val), groups, sample_domain
+        )
 
-    def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+        weights, sample_domain = rows.weights, rows.sample_domain
         n = len(weights.kept)
         if sample_domain is None:
             if self.error_limits:
@@ -197,14 +234,14 @@ class CombinedBoostClassifier(BoostingClassifier):
                 limits[name] = None
         self._check_names(set(members), set(limits))
         measure = BaseMeasure(weights.scaled)
-        shares = {name: measure.integral(rows.astype(float)) for name, rows in members.items()}
+        shares = {name: measure.integral(its.astype(float)) for name, its in members.items()}
         caps = np.empty(len(sources))
         for name, cap in group_caps(shares, limits).items():
             caps[members[name]] = cap
         booster = combined(
             caps, self.regularizer, self.update, self.step, self.learning_rate, self.trim
         )
-        return booster, {name: (rows, limits[name]) for name, rows in members.items()}
+        return booster, {name: (its, limits[name]) for name, its in members.items()}
 
     @staticmethod
     def _check_names(found: set[Any], named: set[Any]) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import STEPS, sparseboost
 from maboost.estimators.base import BoostingClassifier, Groups
-from maboost.estimators.weights import RowWeights
+from maboost.estimators.rows import TrainingRows
 
 __all__ = ["SparseBoostClassifier"]
 
@@ -51,19 +51,36 @@ class SparseBoostClassifier(BoostingClassifier):
     trim : float in [0, 1) or "auto", default=0.0
         Mass of the lightest rows hidden from the estimator; "auto" is the certified rule, which keeps
         at least half of the edge. The edge is always measured on all rows.
+    early_stopping : bool, default=False
+        Stop when the validation score no longer rises, and keep the rounds up to the best. The rows
+        that watch are `X_val` where `fit` is given them, otherwise held out of X.
+    validation_fraction : float in (0, 1), default=0.1
+        Share of every class to hold out, chosen by a seeded hash of the rows' values: equal rows stay
+        together, and neither order nor repetition changes the choice. With `groups` in `fit`, whole
+        groups.
+    n_iter_no_change : int, default=10
+        Rounds without a rise of more than `tol` before stopping.
+    tol : float, default=1e-7
+        The smallest rise that counts.
+    scoring : str or callable, default="accuracy"
+        What is watched: "accuracy", "neg_log_loss" (of probabilities scaled on the same rows), or any
+        scikit-learn scorer.
     target_error : float, optional
         Stop at this training error, measured or certified, whichever comes first.
     max_seconds : float, optional
         Stop after this time.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
+    warm_start : bool, default=False
+        Let the next `fit` on the same rows go on from the last round of this one; the result has the
+        same bits as one long fit.
     random_state : int, RandomState or None, default=None
         Seeds the estimators and the resampling.
     n_jobs : int or None, default=None
         Threads of the tree engine and of the distribution's updates; None means all cores. The model
         does not depend on it. Foreign estimators have their own.
     verbose : int, default=0
-        Print every so many rounds.
+        A progress bar on a terminal; elsewhere a line every so many rounds. Goes to stderr.
 
     Attributes
     ----------
@@ -76,9 +93,13 @@ class SparseBoostClassifier(BoostingClassifier):
     certificate_ : Certificate
         What is promised and what was measured.
     distribution_ : array of shape (n_samples,)
-        The final distribution over the training rows.
+        The distribution over the training rows after the last round that was run.
     n_iter_ : int
-        Rounds done.
+        Rounds in the model.
+    best_iteration_ : int
+        The round of the best validation score; `n_iter_` where no rows watched.
+    probability_scale_ : float
+        The factor on the votes in `predict_proba`.
     feature_importances_ : array of shape (n_features,)
     n_features_in_, feature_names_in_
         As in every scikit-learn estimator.
@@ -115,9 +136,15 @@ class SparseBoostClassifier(BoostingClassifier):
         step: Any = "corrective",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto"] = 0.0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-7,
+        scoring: Any = "accuracy",
         target_error: float | None = None,
         max_seconds: float | None = None,
         class_weight: Any = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -130,13 +157,19 @@ class SparseBoostClassifier(BoostingClassifier):
         self.step = step
         self.response = response
         self.trim = trim
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.scoring = scoring
         self.target_error = target_error
         self.max_seconds = max_seconds
         self.class_weight = class_weight
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, weights: RowWeights, sample_domain: Any) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
         booster = sparseboost(self.kappa, self.l1_decay, self.step, self.learning_rate, self.trim)
         return booster, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.estimators.tree import HistTreeClassifier
@@ -23,8 +25,6 @@ __all__ = ["Voting"]
 
 Array = NDArray[np.float64]
 
-_PROBABILITY_SCALE = 2.0  # H estimates half the log odds
-
 
 class Voting:
     """What a fitted booster can be asked."""
@@ -32,6 +32,10 @@ class Voting:
     classes_: NDArray[Any]
     estimator_weights_: Array
     history_: History
+    certificate_: Certificate
+    probability_scale_: float
+    n_iter_: int
+    best_iteration_: int
     n_features_in_: int
     n_jobs: int | None
     _hypotheses: list[Any]
@@ -68,7 +72,7 @@ class Voting:
     def _probabilities(self, votes: Array) -> Array:
         if len(self.classes_) == 1:
             return np.ones((len(votes), 1))
-        x = _PROBABILITY_SCALE * votes
+        x = self.probability_scale_ * votes
         if votes.ndim == 2:
             p = softmax(x, axis=1)
             winner = np.argmax(votes, axis=1)
@@ -89,7 +93,10 @@ class Voting:
         array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
         """
         check_is_fitted(self)
-        X = self._checked_rows(X)
+        return self._votes(self._checked_rows(X))
+
+    def _votes(self, X: Any) -> Array:
+        """H on checked rows."""
         trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
         if not trees or len(trees) < len(self._hypotheses):
             return deque(self._staged_votes(X), maxlen=1).pop()
@@ -102,13 +109,19 @@ class Voting:
         return self._decide(self.decision_function(X))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities from the votes: the logistic function or softmax of 2H."""
+        r"""Probabilities from the votes: :math:`\sigma(aH)`, or softmax(aH) for more classes.
+
+        The scale :math:`a` (`probability_scale_`) minimises the log loss on the validation rows. Where
+        no rows watched it is fitted on the training rows, where votes are too sure of themselves, and
+        is at most 2, where they are log odds: for probabilities to rely on give `X_val` or set
+        `early_stopping`. Being one positive number, it never changes a prediction.
+        """
         return self._probabilities(self.decision_function(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of `predict_proba`."""
         votes = self.decision_function(X)
-        x = _PROBABILITY_SCALE * votes
+        x = self.probability_scale_ * votes
         if len(self.classes_) == 1:
             return np.zeros((len(x), 1))
         return (
@@ -163,6 +176,66 @@ class Voting:
         total = float(np.sum(self.estimator_weights_)) or 1.0
         return game.worst_margins(-game.loss(votes / total))
 
+    def suspect_labels(self) -> Any:
+        """The training rows, those first whose labels look wrong.
+
+        A label is suspicious if the booster had to give its row much weight (`distribution_` over the
+        rounds) and the ensemble still votes against it.
+
+        Returns
+        -------
+        DataFrame
+            With cleanlab's columns `is_label_issue`, `label_quality` (0 to 1, low is suspicious),
+            `given_label` and `predicted_label`; indexed by the position of the row in X.
+        """
+        check_is_fitted(self)
+        return self._per_row("_evidence", "suspect_labels()").table(self.classes_)
+
+    def _per_row(self, what: str, name: str) -> Any:
+        if what not in self.__dict__:
+            raise AttributeError(
+                f"{name} needs what the fit remembers of every training row, which a slice of a model, "
+                "a loaded model or a model of a stream does not have: ask the fitted model itself"
+            )
+        return self.__dict__[what]
+
+    @property
+    def distribution_(self) -> Array:
+        """The distribution over the training rows after the last round that was run."""
+        distribution: Array = self._per_row("_distribution", "distribution_")
+        return distribution
+
+    def __len__(self) -> int:
+        """Rounds in the model."""
+        check_is_fitted(self)
+        return len(self._hypotheses)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """``model[:n]`` is the model of the first n rounds; ``model[i]`` the estimator of a round."""
+        check_is_fitted(self)
+        if not isinstance(index, slice):
+            return self.estimators_[index]
+        start, stop, stride = index.indices(len(self._hypotheses))
+        if start != 0 or stride != 1:
+            raise ValueError(
+                f"a model can be cut after a round, model[:n], but not to [{index.start}:{index.stop}:"
+                f"{index.step}]: later rounds correct the earlier ones"
+            )
+        first = copy.copy(self)
+        first._hypotheses = self._hypotheses[:stop]
+        first.estimator_weights_ = self.estimator_weights_[:stop]
+        first.history_ = self.history_.upto(stop)
+        first.certificate_ = self.certificate_.upto(
+            first.history_, f"the first {stop} of {len(self)} rounds"
+        )
+        first.n_iter_ = first.best_iteration_ = stop
+        for per_row in ("_distribution", "_evidence", "_resume"):
+            first.__dict__.pop(per_row, None)
+        return first
+
     @property
     def estimators_(self) -> list[Any]:
         """The fitted estimators, in order."""
@@ -179,7 +252,7 @@ class Voting:
     def estimator_errors_(self) -> Array:
         """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
         check_is_fitted(self)
-        return 0.5 * (1.0 - self.history_["edge"].astype(float))
+        return 0.5 * (1.0 - self.history_["edge"].astype(float)[: len(self._hypotheses)])
 
     @property
     def feature_importances_(self) -> Array:

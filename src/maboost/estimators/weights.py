@@ -45,6 +45,12 @@ class RowWeights:
     shown: Array
     inert: int
 
+    def without(self, held_out: NDArray[np.bool_]) -> RowWeights:
+        """The same without some of the kept rows."""
+        kept = self.kept.copy()
+        kept[np.flatnonzero(kept)[held_out]] = False
+        return RowWeights(kept, self.scaled[~held_out], self.shown[~held_out], self.inert)
+
 
 def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> RowWeights:
     """Check `sample_weight`, multiply in `class_weight`, and leave out rows of no weight."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
 
-__all__ = ["Bins", "bin_columns", "find_bins"]
+__all__ = ["Bins", "bin_columns", "find_bins", "hash_rows"]
 
 Array = NDArray[np.float64]
 
@@ -68,10 +68,8 @@ def _hash_rows(table, bits, seed, out):
         out[i] = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def content_sample(
-    X: Any, weights: Array, size: int, seed: int, threads: Threads
-) -> tuple[NDArray[np.intp], Array]:
-    """Rows of the smallest content hashes, one of each content, and the weights of that content."""
+def hash_rows(X: Any, seed: int, threads: Threads) -> NDArray[np.uint64]:
+    """A seeded 64-bit hash of the content of each row (dense or CSR)."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
 
     def work(a: int, b: int) -> None:
@@ -82,6 +80,14 @@ def content_sample(
             _hash_rows(table, table.view(np.uint64), np.uint64(seed), hashes[part])
 
     threads.over(X.shape[0], work)
+    return hashes
+
+
+def content_sample(
+    X: Any, weights: Array, size: int, seed: int, threads: Threads
+) -> tuple[NDArray[np.intp], Array]:
+    """Rows of the smallest content hashes, one of each content, and the weights of that content."""
+    hashes = hash_rows(X, seed, threads)
     distinct = np.unique(hashes)
     if len(distinct) <= size:
         return np.arange(X.shape[0]), weights

@@ -1,0 +1,215 @@
+"""What happens around the rounds of a fit: progress, interrupts, callbacks, the score that is watched."""
+
+from __future__ import annotations
+
+import copy
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.history import Record
+from maboost.boosting.loop import Run, Validation
+from maboost.estimators.probabilities import log_loss, probability_scale
+
+try:  # scikit-learn 1.9 and later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Stands in where scikit-learn has no callbacks."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "Interrupts", "Progress", "Score", "Tasks", "with_callbacks"]
+
+Array = NDArray[np.float64]
+
+
+class Score:
+    """The score of the rows that watch, after every round; NaN where there are none."""
+
+    def __init__(self, run: Run, compute: Callable[[Validation, Array], float]) -> None:
+        self.run = run
+        self.compute = compute
+
+    @classmethod
+    def of(cls, scoring: Any, model: Any, run: Run, classes: NDArray[Any]) -> Score:
+        """From the parameter `scoring`."""
+        if scoring == "accuracy":
+            return cls(run, _accuracy)
+        if scoring == "neg_log_loss":
+            return cls(run, _negative_log_loss)
+        from sklearn.metrics import check_scoring  # slow to import
+
+        scorer = check_scoring(model, scoring)
+        view = copy.copy(model)
+        view.__class__ = type("Watching", (_Watching, type(model)), {})
+
+        def compute(watch: Validation, margins: Array) -> float:
+            view._fixed = _votes(watch, margins)
+            view.probability_scale_ = probability_scale(margins, watch.base)
+            labels = classes[watch.game.labels]
+            try:
+                return float(scorer(view, watch.X, labels, sample_weight=watch.base))
+            except TypeError:
+                return float(scorer(view, watch.X, labels))
+
+        return cls(run, compute)
+
+    def __call__(self) -> float:
+        watch = self.run.validation
+        if watch is None:
+            return math.nan
+        return self.compute(watch, self.run.validation_margins.reshape(len(watch.base), -1))
+
+
+class _Watching:
+    """A model in the making, as a scorer sees it: its votes on the rows that watch are known."""
+
+    _fixed: Array
+
+    def decision_function(self, X: Any) -> Array:
+        return self._fixed
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _accuracy(watch: Validation, margins: Array) -> float:
+    return 1.0 - float(np.average(margins.min(axis=1) <= 0.0, weights=watch.base))
+
+
+def _negative_log_loss(watch: Validation, margins: Array) -> float:
+    return -log_loss(margins, watch.base, probability_scale(margins, watch.base))
+
+
+def _votes(watch: Validation, margins: Array) -> Array:
+    """Votes with these margins: those of more than two classes up to a number common to a row."""
+    labels = watch.game.labels
+    if watch.game.width == 1:
+        return margins[:, 0] * (2.0 * labels - 1.0)
+    votes = np.zeros((len(labels), watch.game.n_classes))
+    wrong = np.arange(watch.game.n_classes)[None, :] != labels[:, None]
+    votes[wrong] = -margins.reshape(-1)
+    return votes
+
+
+class Progress:
+    """A line about the rounds: rewritten in place on a terminal, every so many rounds elsewhere.
+
+    Parameters
+    ----------
+    every : int
+        0 is silent; on a terminal any other number shows the bar.
+    total : int
+        Rounds at most.
+    """
+
+    def __init__(self, every: int, total: int, stream: TextIO | None = None) -> None:
+        self.every = every
+        self.total = total
+        self.stream = stream or sys.stderr
+        self.bar = every > 0 and self.stream.isatty()
+        self.began = time.perf_counter()
+        self.shown = 0.0
+
+    def __call__(self, record: Record) -> None:
+        """Tell about a round."""
+        if not self.every:
+            return
+        if self.bar:
+            now = time.perf_counter()
+            if now - self.shown > 0.1 or record.round == self.total:
+                self.shown = now
+                done = 24 * record.round // self.total
+                self.stream.write(f"\r[{'=' * done:<24}] {self._text(record)}")
+                self.stream.flush()
+        elif record.round % self.every == 0:
+            print(self._text(record), file=self.stream)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar and self.shown:
+            self.stream.write("\n")
+            self.stream.flush()
+
+    def _text(self, r: Record) -> str:
+        watched = "" if math.isnan(r.val_error) else f", validation error {r.val_error:.4f}"
+        return (
+            f"round {r.round}/{self.total}: edge {r.edge:.4f}, train error {r.train_error:.4f}, "
+            f"certified <= {r.error_bound:.4f}{watched}, {time.perf_counter() - self.began:.0f} s"
+        )
+
+
+class Interrupts:
+    """Ctrl-C waits for the end of the round, so that the rounds done are whole; twice is at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def deferred(self) -> Iterator[Interrupts]:
+        """Take over SIGINT in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.default_int_handler:  # someone else's, or none: leave it alone
+            yield self
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if self.asked:
+                signal.default_int_handler(number, frame)
+            self.asked = True
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class Tasks:
+    """Rounds as tasks of scikit-learn's callbacks; nothing where there are none."""
+
+    def __init__(self, model: Any, rounds: int, X: Any, y: Any) -> None:
+        self.model = model
+        self.data = {"X": X, "y": y}
+        self.root = None
+        if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
+            self.root = model._init_callback_context(max_subtasks=rounds)
+            self.root.call_on_fit_task_begin(estimator=model, **self.data)
+
+    def round(self, fitted: Callable[[], dict[str, Any]]) -> bool:
+        """Tell about a round that ended; true where a callback wants to stop."""
+        if self.root is None:
+            return False
+        task = self.root.subcontext(task_name="round")
+        task.call_on_fit_task_begin(estimator=self.model, **self.data)
+        return bool(
+            task.call_on_fit_task_end(
+                estimator=self.model, reconstruction_attributes=fitted, **self.data
+            )
+        )
+
+    def close(self, fitted: Callable[[], dict[str, Any]]) -> None:
+        """Tell that the fit ended."""
+        if self.root is not None:
+            self.root.call_on_fit_task_end(
+                estimator=self.model, reconstruction_attributes=fitted, **self.data
+            )

@@ -1,0 +1,75 @@
+"""Rows held out of a fit, chosen by what they are and not by where they stand.
+
+A row's place is the seeded hash of its values: the same under any order, sharding or repetition, so a
+row of weight two is held out exactly where the row twice would be, and copies never sit on both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from maboost.learners.tree.binning import hash_rows
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.tails import lower_tail
+from maboost.threads import Threads
+
+__all__ = ["held_out", "places"]
+
+Array = NDArray[np.float64]
+
+
+def held_out(
+    X: Any,
+    labels: NDArray[np.intp],
+    weights: Array,
+    fraction: float,
+    seed: int,
+    groups: ArrayLike | None = None,
+) -> NDArray[np.bool_]:
+    """Which rows to hold out: of every class the lowest places that hold `fraction` of its weight.
+
+    With `groups` whole groups are held out, without regard to classes. A class of one distinct row
+    (or a single group) stays in the training rows.
+    """
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != labels.shape:
+            raise ValueError(
+                f"groups must have one entry a row ({len(labels)}), got shape {groups.shape}"
+            )
+        return _lowest(places(groups.reshape(-1, 1), seed), weights, fraction)
+    where = places(X, seed)
+    chosen = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        chosen[rows] = _lowest(where[rows], weights[rows], fraction)
+    return chosen
+
+
+def _lowest(where: Array, weights: Array, fraction: float) -> NDArray[np.bool_]:
+    """The lowest places whose weight reaches the fraction, short of all of them."""
+    measure = BaseMeasure(weights)
+    level = lower_tail(where, measure.rows_base, fraction, measure).level
+    chosen: NDArray[np.bool_] = where <= level
+    if chosen.all():
+        chosen = where < level
+    return chosen
+
+
+def places(X: Any, seed: int) -> Array:
+    """A number in [0, 1) for the content of each row."""
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        if X.dtype.kind not in "biuf":
+            return np.array([_place_of(row, seed) for row in X.tolist()])
+    return hash_rows(X, seed, Threads()) / 2.0**64
+
+
+def _place_of(row: Any, seed: int) -> float:
+    digest = hashlib.blake2b(repr((seed, row)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / 2.0**64

@@ -1,0 +1,59 @@
+"""Which labels of the training rows look wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Evidence"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the fit saw of every training row.
+
+    Attributes
+    ----------
+    rows : array
+        Positions among the rows that were given to `fit`.
+    given, predicted : integer arrays
+        Class numbers: the label, and the vote of the ensemble.
+    margin : array
+        The normalised margin after the last round.
+    push : array
+        The mean density over the rounds: 1 is a row's own share.
+    """
+
+    rows: NDArray[np.intp]
+    given: NDArray[np.intp]
+    predicted: NDArray[np.intp]
+    margin: Array
+    push: Array
+
+    def quality(self) -> Array:
+        """A number in (0, 1): low for labels the booster had to push hard on and could not explain."""
+        calm = 1.0 / (1.0 + self.push)
+        trust = 0.5 * (1.0 + np.clip(self.margin, -1.0, 1.0))
+        return calm * trust
+
+    def table(self, classes: NDArray[Any]) -> Any:
+        """As a data frame with cleanlab's column names, indexed by position."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("suspect_labels() needs pandas: pip install pandas") from error
+        quality = self.quality()
+        return pd.DataFrame(
+            {
+                "is_label_issue": self.margin <= 0.0,
+                "label_quality": quality,
+                "given_label": classes[self.given],
+                "predicted_label": classes[self.predicted],
+            },
+            index=pd.Index(self.rows, name="row"),
+        ).sort_values("label_quality", kind="stable")
