@@ -1,0 +1,565 @@
+"""Early stopping, warm start, slices, callbacks, interrupts: through public names."""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+from maboost import (
+    CombinedBoostClassifier,
+    HistTreeClassifier,
+    MABoostClassifier,
+    MadaBoostClassifier,
+    SmoothBoostClassifier,
+    SparseBoostClassifier,
+)
+
+BINARY = make_classification(400, 8, n_informative=4, flip_y=0.15, random_state=0)
+WINE = load_wine(return_X_y=True)
+
+BOOSTERS = {
+    "entropy": MABoostClassifier(),
+    "lazy": SmoothBoostClassifier(smoothness=3.0, update="lazy"),
+    "smooth": SmoothBoostClassifier(smoothness=3.0),
+    "sparse": SparseBoostClassifier(kappa=0.7),
+    "mada": MadaBoostClassifier(),
+    "combined": CombinedBoostClassifier(error_limits={0: None, 1: 0.3}),
+    "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),
+    "foreign": MABoostClassifier(DecisionTreeClassifier(max_depth=2, max_features=0.5)),
+}
+
+
+def options(name, y):
+    return {"sample_domain": np.arange(len(y)) % 2} if name == "combined" else {}
+
+
+def assert_same_model(one, other, X):
+    np.testing.assert_array_equal(one.estimator_weights_, other.estimator_weights_)
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    assert one.probability_scale_ == other.probability_scale_
+    for column in one.history_.columns:
+        if column != "seconds":
+            np.testing.assert_array_equal(one.history_[column], other.history_[column])
+
+
+# -------------------------------------------------------------------------------------- warm start
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("data", [BINARY, WINE], ids=["binary", "three classes"])
+def test_a_continued_fit_is_one_long_fit(name, data):
+    X, y = data
+    model = clone(BOOSTERS[name]).set_params(n_estimators=12, random_state=3)
+    long = clone(model).fit(X, y, **options(name, y))
+    model.set_params(warm_start=True)
+    for rounds in (5, 6, 12):
+        model.set_params(n_estimators=rounds).fit(X, y, **options(name, y))
+    assert_same_model(long, model, X)
+    np.testing.assert_array_equal(long.distribution_, model.distribution_)
+    assert long.certificate_ == model.certificate_
+
+
+def test_a_continued_fit_goes_on_after_pickling():
+    X, y = BINARY
+    long = SmoothBoostClassifier(n_estimators=10, random_state=0).fit(X, y)
+    short = SmoothBoostClassifier(n_estimators=4, random_state=0, warm_start=True).fit(X, y)
+    loaded = pickle.loads(pickle.dumps(short))
+    assert_same_model(long, loaded.set_params(n_estimators=10).fit(X, y), X)
+
+
+def test_early_stopping_and_warm_start_together():
+    X, y = BINARY
+    params = {"early_stopping": True, "n_iter_no_change": 4, "random_state": 1}
+    long = SmoothBoostClassifier(n_estimators=60, **params).fit(X, y)
+    model = SmoothBoostClassifier(warm_start=True, **params)
+    for rounds in (3, 7, 60, 60):
+        model.set_params(n_estimators=rounds).fit(X, y)
+    assert_same_model(long, model, X)
+    assert len(long.history_) < 60
+
+
+def test_warm_start_refuses_other_rows_and_fewer_rounds():
+    X, y = BINARY
+    model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="X, y or the weights have changed"):
+        model.fit(X + 1.0, y)
+    model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="n_estimators=3 is less than the 4 rounds"):
+        model.set_params(n_estimators=3).fit(X, y)
+    model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="goes on with the booster of the last fit"):
+        model.set_params(n_estimators=6, smoothness=2.0).fit(X, y)
+
+
+def test_without_warm_start_a_fit_begins_anew():
+    X, y = BINARY
+    model = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
+    first = model.decision_function(X)
+    np.testing.assert_array_equal(model.fit(X, y).decision_function(X), first)
+
+
+# ----------------------------------------------------------------------------------- early stopping
+
+
+def noisy():
+    X, y = make_classification(1500, 10, n_informative=5, flip_y=0.3, random_state=5)
+    return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+def test_early_stopping_keeps_the_best_round():
+    X, y, X_val, y_val = noisy()
+    model = MABoostClassifier(n_estimators=200, early_stopping=True, random_state=0)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    scores = model.history_["val_score"]
+    np.testing.assert_allclose(scores, 1.0 - model.history_["val_error"], atol=1e-12)
+    assert model.best_iteration_ == 1 + np.argmax(scores)
+    assert len(scores) == model.best_iteration_ + model.n_iter_no_change < 200
+    assert model.n_iter_ == len(model.estimators_) == len(model) == model.best_iteration_
+    assert model.score(X_val, y_val) == pytest.approx(scores.max())
+    assert model.certificate_.rounds == model.n_iter_
+    assert model.certificate_.measured_error == pytest.approx(1.0 - model.score(X, y))
+    assert "is kept" in model.certificate_.stopped
+
+
+def test_a_validation_set_alone_only_watches():
+    X, y, X_val, y_val = noisy()
+    model = MABoostClassifier(n_estimators=30, random_state=0)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    assert model.n_iter_ == 30
+    assert model.best_iteration_ == 1 + np.argmax(model.history_["val_score"])
+
+
+def test_held_out_rows_do_not_depend_on_order_or_repetition():
+    X, y, _, _ = noisy()
+    model = SmoothBoostClassifier(n_estimators=60, early_stopping=True, random_state=7)
+    once = clone(model).fit(X, y)
+    order = np.random.default_rng(0).permutation(len(y))
+    shuffled = clone(model).fit(X[order], y[order])
+    np.testing.assert_allclose(shuffled.estimator_weights_, once.estimator_weights_, rtol=1e-10)
+    twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    weighted = clone(model).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    for other in (twice, weighted):
+        np.testing.assert_allclose(other.estimator_weights_, once.estimator_weights_, rtol=1e-10)
+        np.testing.assert_allclose(other.history_["val_score"], once.history_["val_score"])
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3])
+def test_the_fraction_of_every_class_is_held_out(fraction):
+    X, y = load_wine(return_X_y=True)
+    model = SmoothBoostClassifier(
+        n_estimators=3, early_stopping=True, validation_fraction=fraction, random_state=0
+    ).fit(X, y)
+    trained = model.distribution_ > 0.0
+    for label in range(3):
+        held = 1.0 - trained[y == label].mean()
+        assert fraction <= held <= fraction + 0.06
+
+
+def test_another_seed_holds_out_other_rows():
+    X, y, _, _ = noisy()
+    a, b = (
+        SmoothBoostClassifier(n_estimators=2, early_stopping=True, random_state=seed).fit(X, y)
+        for seed in (0, 1)
+    )
+    assert np.any((a.distribution_ > 0.0) != (b.distribution_ > 0.0))
+
+
+def test_groups_are_held_out_whole():
+    X, y, _, _ = noisy()
+    groups = np.arange(len(y)) // 7
+    model = SmoothBoostClassifier(
+        n_estimators=3, early_stopping=True, validation_fraction=0.25, random_state=0
+    ).fit(X, y, groups=groups)
+    trained = model.distribution_ > 0.0
+    shares = np.array([trained[groups == g].mean() for g in np.unique(groups)])
+    assert set(shares) == {0.0, 1.0}
+    assert 0.7 < trained.mean() < 0.8
+    named = SmoothBoostClassifier(
+        n_estimators=3, early_stopping=True, validation_fraction=0.25, random_state=0
+    ).fit(X, y, groups=[f"patient {g}" for g in groups])
+    assert set(np.unique((named.distribution_ > 0.0)[groups == 0])) <= {False, True}
+
+
+def test_what_cannot_be_held_out_is_an_error():
+    X, y, _, _ = noisy()
+    model = SmoothBoostClassifier(early_stopping=True)
+    with pytest.raises(ValueError, match="groups must have one entry a row"):
+        model.fit(X, y, groups=[1, 2])
+    with pytest.raises(ValueError, match="holds out 0 of 1000 rows"):
+        model.fit(X, y, groups=np.zeros(len(y)))
+    with pytest.raises(ValueError, match=r"leaves 1 of 2 classes"):
+        model.set_params(validation_fraction=0.01).fit(X, y, groups=y)
+
+
+def test_rows_of_any_type_can_be_held_out():
+    X, y = BINARY
+    strings = np.where(X > 0.0, "high", "low").astype(object)
+    numbers = Vectorised(LogisticRegression())
+    model = MABoostClassifier(numbers, n_estimators=3, early_stopping=True, random_state=0)
+    model.fit(strings, y)
+    assert model.n_iter_ >= 1
+
+
+class Vectorised(ClassifierMixin, BaseEstimator):
+    """A classifier on strings."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def _numbers(self, X):
+        return (np.asarray(X) == "high").astype(float)
+
+    def fit(self, X, y, sample_weight=None):
+        self.inner_ = clone(self.inner).fit(self._numbers(X), y, sample_weight)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(self._numbers(X))
+
+
+@pytest.mark.parametrize(
+    "scoring", ["neg_log_loss", "roc_auc", "f1", lambda model, X, y: model.score(X, y)]
+)
+def test_any_scorer_can_be_watched(scoring):
+    X, y, X_val, y_val = noisy()
+    model = SmoothBoostClassifier(
+        n_estimators=40, early_stopping=True, n_iter_no_change=5, scoring=scoring, random_state=0
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    scores = model.history_["val_score"]
+    assert np.all(np.isfinite(scores))
+    assert model.best_iteration_ == 1 + np.argmax(scores)
+    reached = -log_loss(y_val, model.predict_proba(X_val))
+    if scoring == "roc_auc":
+        from sklearn.metrics import roc_auc_score
+
+        reached = roc_auc_score(y_val, model.decision_function(X_val))
+    elif scoring == "f1":
+        from sklearn.metrics import f1_score
+
+        reached = f1_score(y_val, model.predict(X_val))
+    elif callable(scoring):
+        reached = model.score(X_val, y_val)
+    assert scores.max() == pytest.approx(reached, abs=1e-9)
+
+
+def test_scorers_of_several_classes():
+    X, y = WINE
+    model = SmoothBoostClassifier(n_estimators=5, scoring="roc_auc_ovr", random_state=0)
+    model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
+    assert np.all(model.history_["val_score"] > 0.8)
+
+
+def test_an_unknown_scorer_is_an_error():
+    X, y = BINARY
+    with pytest.raises(ValueError, match="beauty"):
+        SmoothBoostClassifier(scoring="beauty").fit(X, y)
+
+
+# ------------------------------------------------------------------------------------------- slices
+
+
+@pytest.mark.parametrize("name", ["entropy", "smooth", "combined", "sparse", "foreign"])
+@pytest.mark.parametrize("data", [BINARY, WINE], ids=["binary", "three classes"])
+def test_a_slice_is_the_model_of_the_first_rounds(name, data):
+    X, y = data
+    model = clone(BOOSTERS[name]).set_params(n_estimators=8, random_state=0)
+    short = clone(model).set_params(n_estimators=3).fit(X, y, **options(name, y))
+    model.fit(X, y, **options(name, y))
+    first = model[:3]
+    np.testing.assert_array_equal(first.decision_function(X), short.decision_function(X))
+    assert len(first) == first.n_iter_ == 3 < len(model)
+    assert first.certificate_.error_bound == short.certificate_.error_bound
+    assert first.certificate_.measured_error == short.certificate_.measured_error
+    assert first.certificate_.best_margin_bound == short.certificate_.best_margin_bound
+    for source, bound in first.certificate_.groups.items():
+        assert bound == short.certificate_.groups[source]
+    assert str(first.certificate_).startswith("3 rounds")
+    np.testing.assert_array_equal(model[:100].decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(model[:-2].decision_function(X), model[:6].decision_function(X))
+
+
+def test_a_slice_of_nothing_predicts_the_heaviest_class():
+    X, y = WINE
+    none = MABoostClassifier(n_estimators=2, random_state=0).fit(X, y)[:0]
+    assert set(none.predict(X)) == {np.argmax(np.bincount(y))}
+
+
+def test_what_a_slice_has_not_is_said():
+    X, y = BINARY
+    model = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
+    with pytest.raises(AttributeError, match=r"distribution_ needs what the fit remembers"):
+        model[:2].distribution_  # noqa: B018
+    with pytest.raises(AttributeError, match=r"suspect_labels\(\) needs"):
+        model[:2].suspect_labels()
+    with pytest.raises(ValueError, match="cut after a round"):
+        model[1:]
+    assert model[0].tree_ is not None if hasattr(model[0], "tree_") else model[0] is not None
+    assert len(list(model)) == 4
+
+
+# --------------------------------------------------------------------------------- probabilities
+
+
+def test_the_scale_minimises_the_log_loss_of_the_rows_that_watched():
+    X, y, X_val, y_val = noisy()
+    model = SmoothBoostClassifier(n_estimators=30, random_state=0)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    best = log_loss(y_val, model.predict_proba(X_val))
+    scale = model.probability_scale_
+    for factor in (0.5, 0.9, 1.1, 2.0):
+        model.probability_scale_ = factor * scale
+        assert log_loss(y_val, model.predict_proba(X_val)) > best
+        np.testing.assert_array_equal(
+            model.predict(X_val), model.classes_[model.predict_proba(X_val).argmax(axis=1)]
+        )
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_probabilities_of_training_rows_are_never_more_than_log_odds(name):
+    X, y = BINARY
+    model = clone(BOOSTERS[name]).set_params(n_estimators=10, random_state=0)
+    model.fit(X, y, **options(name, y))
+    assert 0.0 < model.probability_scale_ <= 2.0
+
+
+# --------------------------------------------------------------------------------------- interrupts
+
+
+class Interrupting(ClassifierMixin, BaseEstimator):
+    """A stump that asks to be interrupted in one of its fits."""
+
+    count = 0
+
+    def __init__(self, when=3, hard=False):
+        self.when = when
+        self.hard = hard
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).count += 1
+        if type(self).count == self.when:
+            if self.hard:
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+        self.tree_ = DecisionTreeClassifier(max_depth=1).fit(X, y, sample_weight)
+        self.classes_ = self.tree_.classes_
+        return self
+
+    def predict(self, X):
+        return self.tree_.predict(X)
+
+
+@pytest.mark.parametrize(("hard", "left"), [(False, 3), (True, 2)])
+def test_an_interrupt_leaves_the_rounds_done(hard, left):
+    """A signal waits for the end of the round; an exception from the learner cannot."""
+    X, y = BINARY
+    Interrupting.count = 0
+    model = MABoostClassifier(Interrupting(3, hard), n_estimators=20)
+    with pytest.warns(UserWarning, match=f"the model has the {left} rounds"):
+        model.fit(X, y)
+    assert model.n_iter_ == left
+    assert model.certificate_.stopped == "interrupted"
+    same = MABoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=left).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupted_fit_can_go_on():
+    X, y = BINARY
+    Interrupting.count = 0
+    model = MABoostClassifier(Interrupting(3), n_estimators=8, warm_start=True)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(X, y)
+    long = MABoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=8).fit(X, y)
+    assert_same_model(long, model.fit(X, y), X)
+
+
+def test_an_interrupt_before_any_round_is_an_interrupt():
+    X, y = BINARY
+    Interrupting.count = 0
+    with pytest.raises(KeyboardInterrupt):
+        MABoostClassifier(Interrupting(1, hard=True)).fit(X, y)
+
+
+def test_a_fit_in_another_thread_leaves_signals_alone():
+    X, y = BINARY
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.append(SmoothBoostClassifier(n_estimators=3).fit(X, y).n_iter_)
+    )
+    thread.start()
+    thread.join()
+    assert done == [3]
+
+
+# ---------------------------------------------------------------------------- callbacks, progress
+
+
+def test_scikit_learns_callbacks_see_every_round():
+    callback = pytest.importorskip("sklearn.callback")
+
+    class Watch:
+        def __init__(self):
+            self.scores = []
+
+        def setup(self, estimator, context):
+            self.scores.clear()
+
+        def teardown(self, estimator, context):
+            self.over = True
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+            if context.task_name == "round":
+                self.scores.append(fitted_estimator.score(X, y))
+            return len(self.scores) >= 4
+
+    assert isinstance(Watch(), callback.FitCallback)
+    X, y = BINARY
+    watch = Watch()
+    model = SmoothBoostClassifier(n_estimators=20, random_state=0).set_callbacks(watch).fit(X, y)
+    assert model.n_iter_ == 4
+    assert watch.over
+    assert model.certificate_.stopped == "a callback asked to stop"
+    plain = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
+    np.testing.assert_allclose(watch.scores, list(plain.staged_score(X, y)))
+
+
+def test_scikit_learns_progress_bar_works(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    X, y = BINARY
+    model = SmoothBoostClassifier(n_estimators=3).set_callbacks(callback.ProgressBar())
+    assert model.fit(X, y).n_iter_ == 3
+
+
+def test_the_bar_is_rewritten_on_a_terminal(monkeypatch):
+    written = []
+
+    class Terminal:
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            written.append(text)
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    SmoothBoostClassifier(n_estimators=5, verbose=1).fit(*BINARY)
+    assert written[0].startswith("\r[")
+    assert "round 5/5" in written[-2]
+    assert written[-1] == "\n"
+
+
+# ---------------------------------------------------------------------- searching, processes, forks
+
+
+def test_grid_search_in_two_processes():
+    X, y = BINARY
+    search = GridSearchCV(
+        SmoothBoostClassifier(n_estimators=5, random_state=0),
+        {"smoothness": [2.0, 5.0], "estimator__max_depth": [1, 3]},
+        cv=2,
+        n_jobs=2,
+        error_score="raise",
+    ).fit(X, y)
+    alone = clone(search.best_estimator_).fit(X, y)
+    np.testing.assert_array_equal(search.predict(X), alone.predict(X))
+    assert search.best_params_["estimator__max_depth"] in (1, 3)
+
+
+def test_nested_components_are_searched():
+    from maboost.mirror import CappedSimplex
+
+    X, y = BINARY
+    search = GridSearchCV(
+        MABoostClassifier(n_estimators=3, domain=CappedSimplex(2.0), random_state=0),
+        {"domain__caps": [1.5, 4.0]},
+        cv=2,
+        error_score="raise",
+    ).fit(X, y)
+    assert search.best_estimator_.domain.caps in (1.5, 4.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_after_a_fit_can_fit_and_predict():
+    X, y = make_classification(300_000, 4, n_informative=3, n_redundant=1, random_state=0)
+    model = SmoothBoostClassifier(n_estimators=2, n_jobs=2, random_state=0).fit(X, y)
+    child = os.fork()
+    if child == 0:
+        again = clone(model).fit(X, y)
+        same = np.array_equal(again.decision_function(X), model.decision_function(X))
+        os._exit(0 if same else 1)
+    deadline = time.monotonic() + 120.0
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail("the child hangs")
+        time.sleep(0.05)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_two_threads_fit_at_once():
+    from joblib import Parallel, delayed
+
+    X, y = BINARY
+    fits = Parallel(n_jobs=2, backend="threading")(
+        delayed(SmoothBoostClassifier(n_estimators=5, random_state=0).fit)(X, y) for _ in range(4)
+    )
+    for model in fits[1:]:
+        np.testing.assert_array_equal(model.decision_function(X), fits[0].decision_function(X))
+
+
+# ----------------------------------------------------------------------------------- suspect labels
+
+
+def test_planted_flips_are_found():
+    X, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(0)
+    flipped = rng.random(len(y)) < 0.1
+    noisy = np.where(flipped, 1 - y, y)
+    table = SmoothBoostClassifier(noise_rate=0.1, random_state=0).fit(X, noisy).suspect_labels()
+    assert list(table.columns) == [
+        "is_label_issue", "label_quality", "given_label", "predicted_label",
+    ]  # fmt: skip
+    assert table["label_quality"].is_monotonic_increasing
+    assert table["label_quality"].between(0.0, 1.0).all()
+    np.testing.assert_array_equal(table["given_label"], noisy[table.index])
+    top = table.index[: flipped.sum()]
+    assert flipped[top].mean() > 0.75
+    issues = table.index[table["is_label_issue"]]
+    assert flipped[issues].mean() > 0.7
+
+
+def test_suspects_of_several_classes_and_rows_without_weight():
+    X, y = load_wine(return_X_y=True)
+    noisy = y.copy()
+    noisy[[3, 80, 150]] = [2, 0, 1]
+    weight = np.ones(len(y))
+    weight[10:20] = 0.0
+    names = np.array(["a", "b", "c"])
+    model = SmoothBoostClassifier(noise_rate=0.05, random_state=0)
+    table = model.fit(X, names[noisy], sample_weight=weight).suspect_labels()
+    assert len(table) == len(y) - 10
+    assert {3, 80, 150} <= set(table.index[:8])
+    assert set(table["predicted_label"]) <= set(names)
