@@ -540,7 +540,7 @@ def test_planted_flips_are_found():
     noisy = np.where(flipped, 1 - y, y)
     table = SmoothBoostClassifier(noise_rate=0.1, random_state=0).fit(X, noisy).suspect_labels()
     assert list(table.columns) == [
-        "is_label_issue", "label_quality", "given_label", "predicted_label",
+        "is_label_issue", "label_quality", "given_label", "predicted_label", "mean_weight",
     ]  # fmt: skip
     assert table["label_quality"].is_monotonic_increasing
     assert table["label_quality"].between(0.0, 1.0).all()

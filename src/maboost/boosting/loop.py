@@ -112,8 +112,9 @@ class Run:
     ----------
     margins : array
         Unnormalised margins M of all pairs.
-    push : array of shape (n_rows,)
-        The sum of each row's densities over the rounds: how hard the booster pushed on it.
+    push, trust : arrays of shape (n_rows,)
+        Sums over the rounds of each row's density and normalised margin: how hard the booster pushed
+        on it, and what came of it.
     gain, total_step, rounds
         Sums so far.
     ended : str or None
@@ -145,7 +146,7 @@ class Run:
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
-        self.push = np.zeros(measure.rows)
+        self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         self.gain = 0.0
         self.total_step = 0.0
         self.rounds = 0
@@ -158,14 +159,14 @@ class Run:
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (
-        "state", "margins", "push", "gain", "total_step", "rounds", "error", "last_edge",
+        "state", "margins", "push", "trust", "gain", "total_step", "rounds", "error", "last_edge",
         "smallest_edge", "exact", "ended",
     )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
         """All that changes from round to round: with it another run over the same rows goes on."""
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept |= {"margins": self.margins.copy(), "push": self.push.copy()}
+        kept |= {name: kept[name].copy() for name in ("margins", "push", "trust")}
         if self.validation is not None:
             kept["validation_margins"] = self.validation_margins.copy()
         kept["random_state"] = self.random_state.get_state()
@@ -311,9 +312,10 @@ class Run:
 
         self.measure.threads.over(d.size, work)
 
-    def _add_push(self, rows_density: Array) -> None:
+    def _add_evidence(self, rows_density: Array, worst: Array) -> None:
         def work(a: int, b: int) -> None:
             self.push[a:b] += rows_density[a:b]
+            self.trust[a:b] += worst[a:b] / self.total_step
 
         self.measure.threads.over(self.push.size, work)
 
@@ -362,8 +364,8 @@ class Run:
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         rows_density = measure.row_means(density)
-        self._add_push(rows_density)
         worst = self.game.worst_margins(self.margins)
+        self._add_evidence(rows_density, worst)
         train_error, square, nonzero = self._statistics(worst, rows_density)
         self.error = train_error
         if measure.width > 1:

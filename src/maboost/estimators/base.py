@@ -408,6 +408,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
             rows.labels,
             run.game.predicted(run.margins),
             run.game.worst_margins(run.margins) / (run.total_step or 1.0),
+            run.trust / max(run.rounds, 1),
             run.push / max(run.rounds, 1),
         )
 

@@ -23,9 +23,9 @@ class Evidence:
         Positions among the rows that were given to `fit`.
     given, predicted : integer arrays
         Class numbers: the label, and the vote of the ensemble.
-    margin : array
-        The normalised margin after the last round.
-    push : array
+    margin, mean_margin : arrays
+        The normalised margin after the last round, and its mean over the rounds.
+    mean_weight : array
         The mean density over the rounds: 1 is a row's own share.
     """
 
@@ -33,13 +33,12 @@ class Evidence:
     given: NDArray[np.intp]
     predicted: NDArray[np.intp]
     margin: Array
-    push: Array
+    mean_margin: Array
+    mean_weight: Array
 
     def quality(self) -> Array:
-        """A number in (0, 1): low for labels the booster had to push hard on and could not explain."""
-        calm = 1.0 / (1.0 + self.push)
-        trust = 0.5 * (1.0 + np.clip(self.margin, -1.0, 1.0))
-        return calm * trust
+        """A number in [0, 1]: low for labels that round after round of pushing did not explain."""
+        return np.clip(0.5 + 0.25 * (self.margin + self.mean_margin), 0.0, 1.0)
 
     def table(self, classes: NDArray[Any]) -> Any:
         """As a data frame with cleanlab's column names, indexed by position."""
@@ -50,10 +49,11 @@ class Evidence:
         quality = self.quality()
         return pd.DataFrame(
             {
-                "is_label_issue": self.margin <= 0.0,
+                "is_label_issue": self.mean_margin <= 0.0,
                 "label_quality": quality,
                 "given_label": classes[self.given],
                 "predicted_label": classes[self.predicted],
+                "mean_weight": self.mean_weight,
             },
             index=pd.Index(self.rows, name="row"),
         ).sort_values("label_quality", kind="stable")

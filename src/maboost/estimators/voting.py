@@ -179,14 +179,17 @@ class Voting:
     def suspect_labels(self) -> Any:
         """The training rows, those first whose labels look wrong.
 
-        A label is suspicious if the booster had to give its row much weight (`distribution_` over the
-        rounds) and the ensemble still votes against it.
+        A booster pushes on a row by giving it weight for as long as its margin is small; a label that
+        stays wrong however hard it is pushed is suspicious. The quality of a label is the row's margin,
+        half of it after the last round and half the mean over all rounds, from -1..1 to 0..1; a label is
+        an issue if the mean over the rounds is not positive.
 
         Returns
         -------
         DataFrame
             With cleanlab's columns `is_label_issue`, `label_quality` (0 to 1, low is suspicious),
-            `given_label` and `predicted_label`; indexed by the position of the row in X.
+            `given_label` and `predicted_label`, and the row's `mean_weight` over the rounds (1 is its
+            own share); indexed by the position of the row in X, the most suspicious first.
         """
         check_is_fitted(self)
         return self._per_row("_evidence", "suspect_labels()").table(self.classes_)
