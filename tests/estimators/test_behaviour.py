@@ -36,7 +36,7 @@ BOOSTERS = {
     "lazy, capped": MABoostClassifier(STUMP, domain=CappedSimplex(5.0), update="lazy"),
     "paper": MABoostClassifier(STUMP, step="paper"),
     "maxmargin": MABoostClassifier(STUMP, step="maxmargin"),
-    "smooth": SmoothBoostClassifier(STUMP, smoothness=3.0),
+    "smooth": SmoothBoostClassifier(STUMP, smoothness=3.0, learning_rate=1.0),
     "sparse": SparseBoostClassifier(STUMP),
     "sparse, penalised": SparseBoostClassifier(STUMP, kappa=0.8),
     "mada": MadaBoostClassifier(STUMP),

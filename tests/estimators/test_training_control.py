@@ -563,3 +563,56 @@ def test_suspects_of_several_classes_and_rows_without_weight():
     assert len(table) == len(y) - 10
     assert {3, 80, 150} <= set(table.index[:8])
     assert set(table["predicted_label"]) <= set(names)
+
+
+# --------------------------------------------------------------------------------------- smoothness
+
+
+def flipped(rate, seed=0):
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    y = y % 2
+    flips = np.random.default_rng(seed).random(len(y)) < rate
+    return X, np.where(flips, 1 - y, y)
+
+
+def test_auto_smoothness_falls_with_the_noise():
+    caps = [
+        SmoothBoostClassifier(n_estimators=1, random_state=0).fit(*flipped(rate)).smoothness_
+        for rate in (0.0, 0.1, 0.3)
+    ]
+    assert caps[0] > 5.0 > caps[1] > caps[2] > 1.1
+
+
+def test_auto_smoothness_does_not_depend_on_order_repetition_or_rounds():
+    X, y = BINARY
+    model = SmoothBoostClassifier(n_estimators=2, random_state=0)
+    once = clone(model).fit(X, y).smoothness_
+    order = np.random.default_rng(1).permutation(len(y))
+    assert clone(model).fit(X[order], y[order]).smoothness_ == pytest.approx(once, rel=1e-9)
+    twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).smoothness_
+    assert twice == pytest.approx(once, rel=1e-9)
+    assert clone(model).set_params(n_estimators=9, random_state=5).fit(X, y).smoothness_ == once
+
+
+def test_auto_smoothness_of_a_handful_of_rows():
+    X = np.arange(4.0)[:, None]
+    model = SmoothBoostClassifier(n_estimators=2).fit(X, [0, 0, 0, 1])
+    assert model.smoothness_ == 4.0
+
+
+@pytest.mark.parametrize("name", ["breast cancer", "digits"])
+def test_on_noisy_labels_the_last_round_is_about_as_good_as_the_best(name):
+    from sklearn.model_selection import train_test_split
+
+    last, best = [], []
+    for seed in range(3):
+        X, y = load_breast_cancer(return_X_y=True) if name == "breast cancer" else flipped(0.0)
+        X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
+        flips = np.random.default_rng(seed).random(len(y)) < 0.2
+        model = SmoothBoostClassifier(random_state=0).fit(X, np.where(flips, 1 - y, y))
+        scores = list(model.staged_score(X_test, y_test))
+        last.append(scores[-1])
+        best.append(max(scores))
+    assert np.mean(last) > np.mean(best) - 0.035

@@ -32,7 +32,7 @@ from maboost.estimators.holdout import held_out
 from maboost.estimators.probabilities import POPULATION_SCALE, probability_scale
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
-from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights, row_weights
@@ -104,7 +104,8 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
+            Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
@@ -192,13 +193,19 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
                 f"{len(out)} rows and leaves {len(left)} of {len(rows.classes)} classes to train on; "
                 "give X_val and y_val, or another fraction or grouping"
             )
-        watch = rows.where(out)
-        base = watch.weights.scaled / watch.weights.scaled.sum()
         self._seed = seed
-        return rows.where(~out), Validation(watch.X, Game(watch.labels, len(rows.classes)), base)
+        return rows.where(~out), self._watch(rows.where(out))
+
+    def _watch(self, rows: TrainingRows) -> Validation:
+        """Rows that are held out, as rows that watch."""
+        labels = np.searchsorted(self.classes_, rows.y)
+        base = rows.weights.scaled / rows.weights.scaled.sum()
+        return Validation(rows.X, Game(labels, len(self.classes_)), base)
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-        X, labels = validate_data(self, self._codes.applied(X), y, **self._input_options())
+        X, labels = validate_data(
+            self, self._codes.applied(X), label_array(y), **self._input_options()
+        )
         check_classification_targets(labels)
         return X, labels
 
@@ -225,7 +232,9 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         if isinstance(estimator, HistTreeClassifier):
             estimator._validate_params()
             names = getattr(self, "feature_names_in_", None)
-            mask = categorical_mask(estimator.categorical_features, self._codes, names, X.shape[1])
+            mask = categorical_mask(
+                estimator.categorical_features, self._codes, names, X.shape[1], estimator.max_bins
+            )
             return estimator.weak_learner(
                 X.shape[1], len(self.classes_), mask, weights.scaled, threads
             )
@@ -246,7 +255,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
                 raise ValueError("sample_weight_val is given without X_val and y_val")
             return None
         X_val = self._checked_rows(X_val)
-        y_val = np.asarray(y_val)
+        y_val = np.asarray(label_array(y_val))
         if y_val.shape != (X_val.shape[0],):
             raise ValueError(
                 f"y_val must have one label for each of the {X_val.shape[0]} rows of X_val, got shape "

@@ -1,69 +1,164 @@
-"""Tables with categorical columns, as numbers that the trees can bin."""
+"""Tables with text, categories and missing values, as numbers that the trees can bin."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["CategoryCodes", "categorical_mask"]
+if TYPE_CHECKING:
+    from narwhals import DataFrame, Series
+
+__all__ = ["CategoryCodes", "categorical_mask", "label_array"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass
 class CategoryCodes:
-    """Replaces the columns of a data frame that have a categorical dtype by codes.
+    """Replaces the text and categorical columns of a data frame by codes.
 
-    Missing values and categories that were not there at the fit become NaN.
+    Missing values and categories that were not there at the fit become NaN. Without `dtypes` every
+    table is left as it is.
+
+    Attributes
+    ----------
+    categories : dict
+        By column the categories that occurred at the fit, in the order of their codes.
+    dtypes : dict or None
+        By column the name of the dtype at the fit; empty if that was no data frame.
     """
 
-    categories: dict[Any, Any] = field(default_factory=dict)
+    categories: dict[Any, list[Any]] = field(default_factory=dict)
+    dtypes: dict[Any, str] | None = None
 
     @classmethod
     def of(cls, X: Any) -> CategoryCodes:
-        """The categories of a data frame's categorical columns; none for anything else."""
-        if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
-            return cls()
-        names = [c for c in X.columns if str(X[c].dtype) == "category"]
-        return cls({name: X[name].cat.categories for name in names})
+        """The categories of a data frame's columns; none for anything else."""
+        frame = _frame(X)
+        if frame is None:
+            return cls(dtypes={})
+        columns = dict(zip(frame.columns, _columns(frame), strict=True))
+        return cls(
+            {name: _categories(name, c) for name, c in columns.items() if _is_category(c)},
+            {name: _dtype_name(c) for name, c in columns.items()},
+        )
 
     def applied(self, X: Any) -> Any:
-        """The frame with codes, or `X` itself where there is nothing to do."""
-        if not self.categories or not hasattr(X, "columns"):
+        """The table in numbers: a frame of the same library, or `X` itself if it is in numbers."""
+        if self.dtypes is None:
             return X
-        X = X.copy(deep=False)
-        for name, categories in self.categories.items():
-            if name not in X.columns or str(X[name].dtype) != "category":
-                continue  # the feature name check reports what is wrong
-            codes = X[name].cat.set_categories(categories).cat.codes.to_numpy()
-            X[name] = np.where(codes < 0, np.nan, codes.astype(np.float64))
-        return X
+        frame = _frame(X)
+        if frame is None:
+            self._check_array(X)
+            return X
+        names, fitted = frame.columns, list(self.dtypes)
+        if fitted and names != fitted:
+            if all(isinstance(name, str) for name in [*names, *fitted]):
+                return X  # scikit-learn's check of feature names says what is wrong
+            if len(names) != len(fitted):
+                raise ValueError(f"X has {len(names)} columns, but had {len(fitted)} at the fit")
+        changed = []
+        for j, column in enumerate(_columns(frame)):
+            numbers = self._numbers(names[j], column, fitted[j] if fitted else None)
+            if numbers is not None:
+                changed.append(_series(names[j], numbers, frame))
+        return frame.with_columns(*changed).to_native() if changed else X
+
+    def _numbers(self, name: Any, column: Series[Any], fitted: Any) -> Array | None:
+        """The column that had the name `fitted` at the fit in numbers; None if it is in numbers."""
+        if _is_category(column) != (fitted in self.categories):
+            if column.null_count() == len(column):
+                return np.full(len(column), np.nan)
+            was = (self.dtypes or {}).get(fitted, "a number")
+            raise ValueError(
+                f"column {name!r} was {was} at the fit and is {_dtype_name(column)} now: give it the "
+                "dtype it had"
+            )
+        if fitted in self.categories:
+            return _coded(name, column, self.categories[fitted])
+        return _floats(name, column)
+
+    def _check_array(self, X: Any) -> None:
+        """Refuse an array where only a data frame can say which column holds which category."""
+        if self.categories:
+            raise ValueError(
+                f"X was a data frame with categories at the fit (in {list(self.categories)}): pass a "
+                "data frame with the same columns"
+            )
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "OUS":
+            return
+        for j in range(X.shape[1]):
+            try:
+                X[:, j].astype(np.float64)
+            except ValueError as error:
+                raise ValueError(
+                    f"column {j} of X is not all numbers ({error}): pass a data frame, whose text "
+                    "columns are categories"
+                ) from None
+
+
+def label_array(y: Any) -> Any:
+    """Labels in a series of a data frame library as an array; anything else as it is."""
+    if isinstance(y, np.ndarray | list | tuple):
+        return y
+    import narwhals.stable.v2 as nw
+
+    series = nw.from_native(y, pass_through=True, allow_series=True)
+    if not isinstance(series, nw.Series):
+        return y
+    missing = np.flatnonzero(series.is_null().to_numpy())
+    if len(missing):
+        raise ValueError(
+            f"y has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows out"
+        )
+    return series.to_numpy()
 
 
 def categorical_mask(
-    categorical_features: Any, codes: CategoryCodes, names: Any, columns: int
+    categorical_features: Any, codes: CategoryCodes, names: Any, columns: int, max_bins: int
 ) -> NDArray[np.bool_]:
     """Which columns are categorical, from the parameter `categorical_features`."""
     mask = np.zeros(columns, dtype=bool)
-    if categorical_features is None:
-        return mask
-    named = {} if names is None else {name: j for j, name in enumerate(names)}
+    dtypes = codes.dtypes or {}
+    coded = {name: j for j, name in enumerate(dtypes) if name in codes.categories}
     if isinstance(categorical_features, str):
         if categorical_features != "from_dtype":
             raise ValueError(
                 "categorical_features must be 'from_dtype', None, a boolean mask, or a list of column "
                 f"names or numbers, got {categorical_features!r}"
             )
-        mask[[named[name] for name in codes.categories]] = True
-        return mask
-    chosen = np.asarray(categorical_features)
+        mask[list(coded.values())] = True
+    elif categorical_features is not None:
+        mask[_chosen(np.asarray(categorical_features), names, columns)] = True
+    for name, j in coded.items():
+        count = len(codes.categories[name])
+        if mask[j] and count > max_bins:
+            raise ValueError(
+                f"column {name!r} has {count} categories; at most max_bins={max_bins} are possible: "
+                "merge rare ones, or turn the column into numbers"
+            )
+        if dtypes[name] == "String" and not mask[j]:
+            raise ValueError(
+                f"column {name!r} is text, but categorical_features leaves it out: name it there, or "
+                "turn it into numbers"
+            )
+    return mask
+
+
+def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
+    """The positions of columns that are given by a mask, names or positions."""
     if chosen.dtype == bool:
         if chosen.shape != (columns,):
             raise ValueError(
                 f"categorical_features as a mask must have {columns} entries, got {chosen.shape}"
             )
-        return chosen.copy()
+        return np.flatnonzero(chosen).tolist()
+    named = {} if names is None else {name: j for j, name in enumerate(names)}
+    positions = []
     for column in chosen.tolist():
         at = named.get(column, column)
         if not isinstance(at, int) or not -columns <= at < columns:
@@ -71,5 +166,118 @@ def categorical_mask(
                 f"categorical_features names column {column!r}, which X has not; X has "
                 f"{columns} columns"
             )
-        mask[at] = True
-    return mask
+        positions.append(at)
+    return positions
+
+
+def _frame(X: Any) -> DataFrame[Any] | None:
+    """`X` as a narwhals data frame; None if it is no data frame."""
+    if isinstance(X, np.ndarray | list | tuple) or sp.issparse(X):
+        return None
+    import narwhals.stable.v2 as nw  # only where there may be a frame, as it is slow to import
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _columns(frame: DataFrame[Any]) -> list[Series[Any]]:
+    """The columns; Arrow's string views, which few of its functions know, as plain strings."""
+    import narwhals.stable.v2 as nw
+
+    return [
+        column.cast(nw.String())
+        if str(getattr(column.to_native(), "type", None)) == "string_view"
+        else column
+        for column in frame.iter_columns()
+    ]
+
+
+def _series(name: Any, values: Array, frame: DataFrame[Any]) -> Series[Any]:
+    """A column of floats for a frame."""
+    import narwhals.stable.v2 as nw
+
+    return nw.new_series(name, values, nw.Float64(), backend=frame.implementation)
+
+
+def _dtype_name(column: Series[Any]) -> str:
+    """The dtype in a word: the same in all libraries, where narwhals knows it."""
+    name = type(column.dtype).__name__
+    if name not in ("Object", "Unknown"):
+        return name
+    native = column.to_native()
+    return str(native.dtype if hasattr(native, "dtype") else native.type)
+
+
+def _is_category(column: Series[Any]) -> bool:
+    """Whether a column holds text or categories."""
+    import narwhals.stable.v2 as nw
+
+    return isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
+
+
+def _values(name: Any, column: Series[Any]) -> list[Any]:
+    """The distinct values of a column of text or categories."""
+    import narwhals.stable.v2 as nw
+
+    values = column.drop_nulls().unique().to_list()
+    if isinstance(column.dtype, nw.String):
+        for value in values:
+            if not isinstance(value, str):
+                raise ValueError(
+                    f"column {name!r} holds {value!r} besides text or missing values: make it all text "
+                    "or all numbers"
+                )
+    return values
+
+
+def _categories(name: Any, column: Series[Any]) -> list[Any]:
+    """The categories that occur: in the declared order of an ordered dtype, otherwise sorted."""
+    import narwhals.stable.v2 as nw
+
+    values = _values(name, column)
+    if isinstance(column.dtype, nw.Enum):
+        order = {category: code for code, category in enumerate(column.dtype.categories)}
+        return sorted(values, key=order.__getitem__)
+    return sorted(values, key=lambda value: (type(value).__name__, value))
+
+
+def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
+    """The codes of a column's values; NaN where they are missing or no category."""
+    import narwhals.stable.v2 as nw
+
+    values = _values(name, column)
+    if not values:
+        return np.full(len(column), np.nan)
+    code = {category: i for i, category in enumerate(categories)}
+    codes = column.replace_strict(
+        values, [code.get(value, -1) for value in values], return_dtype=nw.Float64()
+    ).to_numpy()
+    return np.where(codes < 0.0, np.nan, codes)
+
+
+def _floats(name: Any, column: Series[Any]) -> Array | None:
+    """A column of numbers as floats; None if scikit-learn reads it as it is."""
+    import narwhals.stable.v2 as nw
+
+    dtype = column.dtype
+    if isinstance(dtype, nw.Boolean) or dtype.is_numeric():
+        wide = dtype.is_decimal() or isinstance(dtype, nw.Int128 | nw.UInt128)
+        if dtype.is_float() or not (wide or column.null_count()):
+            return None
+        return column.cast(nw.Float64()).to_numpy()
+    if isinstance(dtype, nw.Object | nw.Unknown):
+        values = column.to_numpy()
+        if values.dtype.kind in "biuf":
+            return None
+        if values.dtype.kind == "O":
+            try:
+                return values.astype(np.float64)
+            except (TypeError, ValueError):
+                pass
+    raise ValueError(
+        f"column {name!r} has dtype {_dtype_name(column)}, which is neither a number, a boolean, text "
+        "nor a category: turn it into one of them (a date into a year and a month, for example) or "
+        "drop it"
+    )

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maboost.boosting.game import Game
-from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
@@ -53,8 +53,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         What a leaf answers inside a booster: a number in [-1, 1] (a distribution over classes), or a
         vote. The splitting criterion goes with it: weighted variance, or the edge.
     categorical_features : "from_dtype", None, mask or list, default="from_dtype"
-        Categorical columns: those of that dtype in a data frame, or as named. Their splits are
-        subsets of categories. Categories not seen in the fit are treated as missing.
+        Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
+        splits are subsets of categories. Categories not seen in the fit are treated as missing.
     monotonic_cst : array of {-1, 0, 1} or None, default=None
         Direction a feature may have on the answer; two classes and real responses only.
     random_state : int, RandomState or None, default=None
@@ -187,12 +187,14 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            A data frame of any library that narwhals knows, such as pandas, polars or pyarrow.
         y : array-like of shape (n_samples,)
+            Labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
         """
         self._validate_params()
         self._codes = CategoryCodes.of(X)
-        X, labels = validate_data(self, self._codes.applied(X), y, **INPUT)
+        X, labels = validate_data(self, self._codes.applied(X), label_array(y), **INPUT)
         check_classification_targets(labels)
         weights = row_weights(X, labels, sample_weight, None)
         if not weights.kept.all():
@@ -204,6 +206,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             self._codes,
             getattr(self, "feature_names_in_", None),
             X.shape[1],
+            self.max_bins,
         )
         threads = Threads(available_threads(self.n_jobs))
         learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads)
