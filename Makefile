@@ -4,13 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test lint format demo bench bench-projection bench-trees lock clean
+.PHONY: help test lint format demo bench bench-projection bench-trees bench-practice lock clean
 
 help:
 	@echo "make demo    install, train on bundled data, say what was learned"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff, mypy, import contracts"
-	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees)"
+	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice)"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -38,10 +38,13 @@ $(VENV)/.peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
 	@touch $@
 
-bench: bench-projection bench-trees
+bench: bench-projection bench-trees bench-practice
 
 bench-projection: $(STAMP)
 	$(BIN)/python benchmarks/bench_projection.py --write
+
+bench-practice: $(VENV)/.peers
+	$(BIN)/python benchmarks/bench_practice.py --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write

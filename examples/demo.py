@@ -19,15 +19,19 @@ def main() -> None:
     noisy = np.where(flipped, 1 - y, y)
 
     ada = AdaBoostClassifier(DecisionTreeClassifier(max_depth=3), n_estimators=200, random_state=0)
-    smooth = SmoothBoostClassifier(noise_rate=0.2, n_estimators=200, random_state=0)
+    smooth = SmoothBoostClassifier(n_estimators=200, random_state=0)
     print("Breast cancer data, 20 % of the training labels flipped, clean test labels")
     for name, model in (("AdaBoost", ada), ("SmoothBoost", smooth)):
         model.fit(X, noisy)
         staged = [np.mean(p != y_test) for p in model.staged_predict(X_test)]
         print(f"  {name:<12} test error: last round {staged[-1]:.1%}, best round {min(staged):.1%}")
-    heaviest = np.argsort(smooth.distribution_)[::-1][: flipped.sum()]
-    found = flipped[heaviest].mean()
-    print(f"\n{found:.0%} of the {flipped.sum()} heaviest rows are the flipped ones.")
+    suspects = smooth.suspect_labels()
+    issues = suspects.index[suspects["is_label_issue"]]
+    print(
+        f"\n{len(issues)} of {len(y)} labels look wrong; {flipped[issues].mean():.0%} of them were flipped, "
+        f"and {flipped[issues].sum()} of the {flipped.sum()} flipped ones are among them. The first:\n"
+    )
+    print(suspects.head().to_string())
     print(
         f"\nWhat SmoothBoost (smoothness {smooth.smoothness_:g}) certifies:\n{smooth.certificate_}"
     )

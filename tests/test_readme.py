@@ -8,7 +8,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_code_blocks_run():
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names = {"__name__": "readme"}
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)

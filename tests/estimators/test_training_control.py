@@ -616,3 +616,16 @@ def test_on_noisy_labels_the_last_round_is_about_as_good_as_the_best(name):
         last.append(scores[-1])
         best.append(max(scores))
     assert np.mean(last) > np.mean(best) - 0.035
+
+
+def test_permutation_importance_and_ours_agree_on_what_matters():
+    from sklearn.inspection import permutation_importance
+
+    X, y = make_classification(
+        600, 6, n_informative=2, n_redundant=0, shuffle=False, class_sep=1.5, random_state=0
+    )
+    model = SmoothBoostClassifier(n_estimators=20, random_state=0).fit(X, y)
+    permuted = permutation_importance(model, X, y, n_repeats=3, random_state=0).importances_mean
+    for importances in (permuted, model.feature_importances_):
+        assert set(np.argsort(importances)[-2:]) == {0, 1}
+    assert model.feature_importances_.sum() == pytest.approx(1.0)

@@ -22,3 +22,12 @@ def test_emphasis(capsys):
     runpy.run_path(str(EXAMPLES / "emphasis.py"))["main"]("1")
     lines = capsys.readouterr().out.splitlines()
     assert sum("malignant" in line for line in lines) == 4
+
+
+def test_noisy_labels():
+    example = runpy.run_path(str(EXAMPLES / "noisy_labels.py"))
+    study, wine = example["study"], "wine, second kind"
+    study.__globals__["data_sets"] = lambda: {wine: example["data_sets"]()[wine]}
+    found = study(2)[wine]
+    assert {result.shape for result in found.values()} == {(2, 2)}
+    assert all(0.0 <= best <= last < 0.6 for r in found.values() for last, best in r)
