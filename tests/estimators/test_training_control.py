@@ -119,8 +119,9 @@ def noisy():
 
 def test_early_stopping_keeps_the_best_round():
     X, y, X_val, y_val = noisy()
-    model = MABoostClassifier(n_estimators=200, early_stopping=True, random_state=0)
-    model.fit(X, y, X_val=X_val, y_val=y_val)
+    model = MABoostClassifier(
+        n_estimators=200, early_stopping=True, scoring="accuracy", random_state=0
+    ).fit(X, y, X_val=X_val, y_val=y_val)
     scores = model.history_["val_score"]
     np.testing.assert_allclose(scores, 1.0 - model.history_["val_error"], atol=1e-12)
     assert model.best_iteration_ == 1 + np.argmax(scores)
@@ -327,11 +328,33 @@ def test_the_scale_minimises_the_log_loss_of_the_rows_that_watched():
 
 
 @pytest.mark.parametrize("name", BOOSTERS)
-def test_probabilities_of_training_rows_are_never_more_than_log_odds(name):
-    X, y = BINARY
+@pytest.mark.parametrize("data", [BINARY, WINE], ids=["binary", "three classes"])
+def test_without_rows_that_watch_a_share_of_the_labels_is_doubted(name, data):
+    """The scale is the best for labels of which two in a hundred are another class."""
+    X, y = data
     model = clone(BOOSTERS[name]).set_params(n_estimators=10, random_state=0)
     model.fit(X, y, **options(name, y))
-    assert 0.0 < model.probability_scale_ <= 2.0
+    classes = len(model.classes_)
+    doubted = np.full((len(y), classes), 0.02 / (classes - 1))
+    doubted[np.arange(len(y)), y] = 0.98
+
+    def loss():
+        return -np.mean(np.sum(doubted * model.predict_log_proba(X), axis=1))
+
+    best, scale = loss(), model.probability_scale_
+    assert 0.0 < scale < 100.0
+    for factor in (0.8, 1.25):
+        model.probability_scale_ = factor * scale
+        assert loss() > best
+
+
+def test_smooth_boosting_doubts_as_many_labels_as_it_is_told_of():
+    X, y = BINARY
+    told, untold = (
+        SmoothBoostClassifier(noise_rate=rate, n_estimators=30, random_state=0).fit(X, y)
+        for rate in (0.2, 0.02)
+    )
+    assert told.predict_proba(X).max() < untold.predict_proba(X).max()
 
 
 # --------------------------------------------------------------------------------------- interrupts

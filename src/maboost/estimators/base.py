@@ -29,7 +29,7 @@ from maboost.estimators.control import (
     with_callbacks,
 )
 from maboost.estimators.holdout import held_out
-from maboost.estimators.probabilities import POPULATION_SCALE, probability_scale
+from maboost.estimators.probabilities import DOUBT, POPULATION_SCALE, probability_scale
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
 from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
@@ -424,18 +424,21 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
     def _fitted_scale(self, run: Run) -> float:
         """The scale of the probabilities: on the rows that watched, otherwise on the training rows.
 
-        There the votes are too sure of themselves, so that the scale is at most 2, the one at which
-        they are log odds.
+        There the votes are too sure of themselves, so that a share of every label is doubted.
         """
         if not self._hypotheses:
             return POPULATION_SCALE
         watch = run.validation
         if watch is None:
             margins, base = run.margins, run.measure.rows_base
-            return probability_scale(margins.reshape(len(base), -1), base, POPULATION_SCALE)
+            return probability_scale(margins.reshape(len(base), -1), base, self._doubt())
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
         return probability_scale(margins.reshape(len(watch.base), -1), watch.base)
+
+    def _doubt(self) -> float:
+        """The error to expect on rows that were not trained on."""
+        return DOUBT
 
     def _first_certificate(self, run: Run, sources: Groups) -> Certificate:
         """What is promised before any round."""

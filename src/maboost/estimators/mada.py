@@ -54,8 +54,8 @@ class MadaBoostClassifier(BoostingClassifier):
         Rounds without a rise of more than `tol` before stopping.
     tol : float, default=1e-7
         The smallest rise that counts.
-    scoring : str or callable, default="accuracy"
-        What is watched: "accuracy", "neg_log_loss" (of probabilities scaled on the same rows), or any
+    scoring : str or callable, default="neg_log_loss"
+        What is watched: "neg_log_loss" (of probabilities scaled on the same rows), "accuracy", or any
         scikit-learn scorer.
     target_error : float, optional
         Stop at this training error, measured or certified, whichever comes first.
@@ -128,7 +128,7 @@ class MadaBoostClassifier(BoostingClassifier):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
-        scoring: Any = "accuracy",
+        scoring: Any = "neg_log_loss",
         target_error: float | None = None,
         max_seconds: float | None = None,
         class_weight: Any = None,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
-__all__ = ["POPULATION_SCALE", "log_loss", "probability_scale"]
+__all__ = ["DOUBT", "POPULATION_SCALE", "log_loss", "probability_scale"]
 
 Array = NDArray[np.float64]
 
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
+DOUBT = 0.02  # the share of labels that a model is taken to miss where nothing tells it
 
 
-def probability_scale(margins: Array, base: Array, most: float = math.inf) -> float:
-    r"""The a > 0 that minimises the log loss of the probabilities softmax(aH), at most `most`.
+def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:
+    r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
 
     Parameters
     ----------
@@ -25,35 +24,41 @@ def probability_scale(margins: Array, base: Array, most: float = math.inf) -> fl
         :math:`H_y - H_l` for the wrong classes l.
     base : array of shape (n_rows,)
         The rows' weights.
+    doubt : float, default=0.0
+        The share of every label that counts as another class: on training rows, where votes are surer
+        than they will be elsewhere, about the error to expect.
 
     Returns
     -------
     float
-        The loss is convex in a; where it falls for ever (all rows are right) `most`, or 1e3.
+        The loss is convex in a; where it falls for ever (all rows are right, and no doubt) 1e3.
 
     >>> import numpy as np
-    >>> probability_scale(np.array([[1.0], [1.0], [1.0], [-1.0]]), np.ones(4))  # log 3: odds of 3 to 1
-    1.0986...
+    >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), np.ones(4)
+    >>> round(probability_scale(margins, rows), 6)  # log 3: odds of three to one
+    1.098612
+    >>> round(probability_scale(np.ones((4, 1)), rows, doubt=0.25), 6)
+    1.098612
     """
-    top = min(most, 1e3)
     size = float(np.max(np.abs(margins), initial=0.0))
     if not size > 0.0:
-        return min(POPULATION_SCALE, top)
+        return POPULATION_SCALE
+    pull = doubt * margins.mean(axis=1)
 
     def slope(a: float) -> float:
         if margins.shape[1] == 1:
-            pull = -margins[:, 0] * expit(-a * margins[:, 0])
+            push = margins[:, 0] * expit(-a * margins[:, 0])
         else:
             x = np.concatenate([np.zeros((len(margins), 1)), -a * margins], axis=1)
-            pull = -np.sum(margins * softmax(x, axis=1)[:, 1:], axis=1)
-        return float(np.average(pull, weights=base))
+            push = np.sum(margins * softmax(x, axis=1)[:, 1:], axis=1)
+        return float(np.average(pull - push, weights=base))
 
-    least = 1e-3 / size  # a booster no better than chance: nearly even probabilities
+    least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
     if slope(least) >= 0.0:
         return least
-    if slope(top) <= 0.0:
-        return top
-    return float(brentq(slope, least, top, xtol=1e-12, rtol=1e-10))
+    if slope(most) <= 0.0:
+        return most
+    return float(brentq(slope, least, most, xtol=1e-12, rtol=1e-10))
 
 
 def log_loss(margins: Array, base: Array, scale: float) -> float:

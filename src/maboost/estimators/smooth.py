@@ -15,6 +15,7 @@ from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier, Groups
 from maboost.estimators.holdout import held_out
+from maboost.estimators.probabilities import DOUBT
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
 
@@ -76,8 +77,8 @@ class SmoothBoostClassifier(BoostingClassifier):
         Rounds without a rise of more than `tol` before stopping.
     tol : float, default=1e-7
         The smallest rise that counts.
-    scoring : str or callable, default="accuracy"
-        What is watched: "accuracy", "neg_log_loss" (of probabilities scaled on the same rows), or any
+    scoring : str or callable, default="neg_log_loss"
+        What is watched: "neg_log_loss" (of probabilities scaled on the same rows), "accuracy", or any
         scikit-learn scorer.
     target_error : float, optional
         Stop at this training error, measured or certified, whichever comes first.
@@ -160,7 +161,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
-        scoring: Any = "accuracy",
+        scoring: Any = "neg_log_loss",
         target_error: float | None = None,
         max_seconds: float | None = None,
         class_weight: Any = None,
@@ -198,6 +199,7 @@ class SmoothBoostClassifier(BoostingClassifier):
                 f"give smoothness or noise_rate, not both: got smoothness={self.smoothness!r}, "
                 f"noise_rate={self.noise_rate!r}"
             )
+        self._expected_error = self.noise_rate or 0.0
         if self.noise_rate is not None:
             k = smoothness_for(self.noise_rate)
         elif self.smoothness == "auto":
@@ -232,5 +234,8 @@ class SmoothBoostClassifier(BoostingClassifier):
                 errors.append(round.record.val_error)
         if not errors:
             return _FALLBACK
-        settled = float(np.mean(errors[-max(len(errors) // 3, 1) :]))
-        return min(max(0.5 / max(settled, 1e-9), 1.1), 50.0)
+        self._expected_error = float(np.mean(errors[-max(len(errors) // 3, 1) :]))
+        return min(max(0.5 / max(self._expected_error, 1e-9), 1.1), 50.0)
+
+    def _doubt(self) -> float:
+        return max(self._expected_error, DOUBT)

@@ -112,9 +112,10 @@ class Voting:
         r"""Probabilities from the votes: :math:`\sigma(aH)`, or softmax(aH) for more classes.
 
         The scale :math:`a` (`probability_scale_`) minimises the log loss on the validation rows. Where
-        no rows watched it is fitted on the training rows, where votes are too sure of themselves, and
-        is at most 2, where they are log odds: for probabilities to rely on give `X_val` or set
-        `early_stopping`. Being one positive number, it never changes a prediction.
+        no rows watched it is fitted on the training rows, where votes are too sure of themselves, with a
+        share of every label taken for another class (smooth boosting: the error it expects; otherwise
+        2 %). For probabilities to rely on give `X_val` or set `early_stopping`. Being one positive
+        number, the scale never changes a prediction.
         """
         return self._probabilities(self.decision_function(X))
 
