@@ -434,7 +434,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
             return probability_scale(margins.reshape(len(base), -1), base, self._doubt())
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
-        return probability_scale(margins.reshape(len(watch.base), -1), watch.base)
+        return probability_scale(margins.reshape(len(watch.base), -1), watch.base, DOUBT / 4.0)
 
     def _doubt(self) -> float:
         """The error to expect on rows that were not trained on."""
