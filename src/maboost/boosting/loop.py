@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
-from maboost.boosting.trimming import Trim, shown_rows
+from maboost.boosting.trimming import Trim
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.coded import Coded
@@ -107,6 +107,8 @@ class Run:
     validation : Validation, optional
     groups : dict of boolean arrays, optional
         Rows whose error is recorded every round, by name.
+    places : array of shape (n_rows,), optional
+        Numbers in [0, 1) from the content of each row, where the booster has a budget of rows.
 
     Attributes
     ----------
@@ -132,6 +134,7 @@ class Run:
         random_state: np.random.RandomState,
         validation: Validation | None = None,
         groups: dict[Any, NDArray[np.bool_]] | None = None,
+        places: Array | None = None,
     ) -> None:
         self.booster = booster
         self.learner = learner
@@ -141,6 +144,7 @@ class Run:
         self.random_state = random_state
         self.validation = validation
         self.groups = groups or {}
+        self.places = places
         self.producer: Producer = learner.prepare(X, game.labels, game.n_classes)
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
@@ -232,10 +236,15 @@ class Run:
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
         for delta in trim.tries(self.last_edge):
-            rows = shown_rows(rows_density, delta, self.measure)
+            rows, floor = trim.shown(rows_density, delta, self.measure, self.places, self.rounds)
             shown = slice(None) if rows is None else rows
             weights = self._shown_weights(rows_density)[shown]
+            lift = np.maximum(1.0, floor / rows_density[shown]) if floor > 0.0 else None
+            if lift is not None:
+                weights *= lift
             for rewards in self._reward_tries(density, shown):
+                if rewards is not None and lift is not None:
+                    rewards = rewards * lift[:, None]
                 h = self.producer.produce(weights, rows, rewards, self.random_state)
                 coded, d = self._losses(h)
                 edge = self._edge(density, d, coded)
@@ -244,10 +253,10 @@ class Run:
                 if edge <= ZERO_EDGE:
                     continue
                 shown_edge = edge
-                if delta > 0.0:
+                if trim.hides(delta):
                     shown_edge = self._shown_edge(density * d, rows_density, rows)
                 if trim.accepts(delta, edge, shown_edge):
-                    exact = self.learner.exact and delta == 0.0
+                    exact = self.learner.exact and not trim.hides(delta)
                     return _Found(h, density, d, edge, len(weights), exact, coded)
                 break
         return None

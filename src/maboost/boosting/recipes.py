@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.loop import Booster, L1Rule
-from maboost.boosting.trimming import Trim
+from maboost.boosting.trimming import Budget, Trim
 from maboost.mirror.ascent import MirrorAscent, Update
 from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
@@ -150,14 +150,23 @@ def sparseboost(
     learning_rate: float = 1.0,
     trim: TrimLike = 0.0,
     update: Update = "active",
+    sparsity: float | None = None,
 ) -> Booster:
     r"""SparseBoost (Algorithm 2): composite mirror ascent whose weights reach exact zeros.
 
     .. math:: s_{t+1} = \max(0, s_t + \eta_t(d_t - \alpha_t)), \quad w_t = D s_t/n_t
 
     with :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or the smaller of that and :math:`c/t^2`. Guarantee:
-    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4).
+    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4). With `sparsity` the
+    learner is shown a sample of the distribution that leaves out this share of the base measure; the
+    edge is measured on all rows, so that the certificate stays exact.
     """
+    if sparsity is not None and trim != 0.0:
+        raise ValueError(
+            f"give sparsity or trim, not both: got sparsity={sparsity!r}, trim={trim!r}"
+        )
+    if sparsity is not None and not 0.0 < sparsity < 1.0:
+        raise ValueError(f"sparsity must be in (0, 1), got {sparsity!r}")
     if not 0.0 < kappa <= 1.0:
         raise ValueError(f"kappa must be in (0, 1], got {kappa!r}")
     if l1_decay is not None and not (l1_decay > 0.0 and kappa < 1.0):
@@ -171,8 +180,9 @@ def sparseboost(
             "from the projected point, where the zeros are"
         )
     ascent = MirrorAscent(Euclidean(), Orthant(), "active")
+    hiding = Trim(trim) if sparsity is None else Budget(share=1.0 - sparsity)
     return Booster(
-        ascent, _named("step", step, STEPS), learning_rate, Trim(trim), L1Rule(kappa, l1_decay)
+        ascent, _named("step", step, STEPS), learning_rate, hiding, L1Rule(kappa, l1_decay)
     )
 
 

@@ -20,6 +20,7 @@ from maboost.boosting.game import Game
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Booster, Run, Validation
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
+from maboost.boosting.trimming import Budget
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Interrupts,
@@ -28,7 +29,7 @@ from maboost.estimators.control import (
     Tasks,
     with_callbacks,
 )
-from maboost.estimators.holdout import held_out
+from maboost.estimators.holdout import held_out, places
 from maboost.estimators.probabilities import DOUBT, POPULATION_SCALE, probability_scale
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
@@ -167,10 +168,11 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, threads=threads)
         learner = self._learner(rows.X, rows.weights, threads)
-        shown = rows.weights.shown
+        where = places(rows.X, seed=0) if isinstance(booster.trim, Budget) else None
         return Run(
-            booster, learner, rows.X, game, shown, measure, rows.random_state, validation, groups
-        )
+            booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
+            validation, groups, where,
+        )  # fmt: skip
 
     def _held_out(
         self, rows: TrainingRows, groups: ArrayLike | None, seed: int

@@ -43,6 +43,11 @@ class SparseBoostClassifier(BoostingClassifier):
         and may end the run when all are zero.
     l1_decay : float, optional
         Let the penalty be at most ``l1_decay / t**2``; provably boosts below 6/pi^2. Needs kappa < 1.
+    sparsity : float in (0, 1), optional
+        The share of the rows (of the base measure) that is left out of every round: the estimator is
+        shown a sample in which denser rows are likelier, chosen by their content. The edge is measured on
+        all rows, so that the certificate stays exact; where it is not positive, twice as many are shown,
+        then all. Not together with `trim`.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
         The step of largest gain, the step of the proofs, or the step of Theorem 2.
     response : {"votes", "proba"}, default="votes"
@@ -121,6 +126,7 @@ class SparseBoostClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "kappa": [Interval(Real, 0, 1, closed="right")],
+        "sparsity": [Interval(Real, 0, 1, closed="neither"), None],
         "l1_decay": [Interval(Real, 0, None, closed="neither"), None],
         "step": [StrOptions(set(STEPS)), callable],
     }
@@ -133,6 +139,7 @@ class SparseBoostClassifier(BoostingClassifier):
         learning_rate: float = 1.0,
         kappa: float = 1.0,
         l1_decay: float | None = None,
+        sparsity: float | None = None,
         step: Any = "corrective",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto"] = 0.0,
@@ -154,6 +161,7 @@ class SparseBoostClassifier(BoostingClassifier):
         self.learning_rate = learning_rate
         self.kappa = kappa
         self.l1_decay = l1_decay
+        self.sparsity = sparsity
         self.step = step
         self.response = response
         self.trim = trim
@@ -171,5 +179,8 @@ class SparseBoostClassifier(BoostingClassifier):
         self.verbose = verbose
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
-        booster = sparseboost(self.kappa, self.l1_decay, self.step, self.learning_rate, self.trim)
+        booster = sparseboost(
+            self.kappa, self.l1_decay, self.step, self.learning_rate, self.trim,
+            sparsity=self.sparsity,
+        )  # fmt: skip
         return booster, {}

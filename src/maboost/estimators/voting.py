@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -208,6 +209,40 @@ class Voting:
         """The distribution over the training rows after the last round that was run."""
         distribution: Array = self._per_row("_distribution", "distribution_")
         return distribution
+
+    def to_lightgbm(self) -> Any:
+        """The model as a `lightgbm.Booster`, for SHAP values and whatever reads LightGBM's format.
+
+        Only for the library's own trees; see :func:`maboost.io.lightgbm_export.to_lightgbm` for what
+        its `predict` takes and gives.
+        """
+        from maboost.io.lightgbm_export import to_lightgbm
+
+        return to_lightgbm(self)
+
+    def to_onnx(self) -> Any:
+        """The model as an `onnx.ModelProto` that gives labels and probabilities.
+
+        Only for the library's own trees; see :func:`maboost.io.onnx_export.to_onnx` for its input.
+        """
+        from maboost.io.onnx_export import to_onnx
+
+        return to_onnx(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that :func:`maboost.load_model` reads: arrays and JSON, no code.
+
+        The file appears whole or not at all. `distribution_` and `suspect_labels()`, which are about
+        the training rows, are not stored. Only models over `HistTreeClassifier` (the default) can be
+        saved.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        from maboost.io.model_file import save
+
+        save(self, path)
 
     def __len__(self) -> int:
         """Rounds in the model."""

@@ -1,0 +1,5 @@
+"""``python -m maboost.cli``."""
+
+from maboost.cli import main
+
+main()

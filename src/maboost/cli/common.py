@@ -1,0 +1,90 @@
+"""What the commands share: errors in one line, column names, numbers as JSON has them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from maboost.data.files import TableError
+
+__all__ = [
+    "INTERRUPTED",
+    "Problem",
+    "check_writable",
+    "find_target",
+    "plain",
+    "some",
+    "told_in_a_line",
+]
+
+TARGETS = ("target", "label", "class", "y", "outcome")
+INTERRUPTED = 130
+
+
+class Problem(click.ClickException):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"maboost: {self.format_message()}", err=True)
+
+
+def told_in_a_line(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a user can cause into a :class:`Problem`; nobody sees a traceback for a bad file."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except BrokenPipeError:  # the reader of a pipe has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        except (ValueError, OSError, MemoryError, ImportError) as error:
+            raise Problem(" ".join(str(error).split())) from error
+        except KeyboardInterrupt:
+            click.echo("maboost: interrupted before the first round; nothing was written", err=True)
+            raise SystemExit(INTERRUPTED) from None
+
+    return run
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """Before hours of training, not after."""
+    if path is None:
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        raise TableError(f"{option} {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise TableError(f"{option} {path}: cannot be written")
+
+
+def find_target(table: Any, asked: str | None) -> tuple[str, str]:
+    """The column to predict, and how it was found."""
+    if asked is not None:
+        return asked, ""
+    lower = {name.lower(): name for name in table.column_names}
+    for name in TARGETS:
+        if name in lower:
+            return lower[name], "inferred from its name"
+    return table.column_names[-1], "inferred: the last column"
+
+
+def some(names: list[str], most: int = 12) -> str:
+    """The first names, and how many there are."""
+    return ", ".join(map(str, names[:most])) + (
+        f", ... ({len(names)} in all)" if len(names) > most else ""
+    )
+
+
+def plain(value: Any) -> Any:
+    """A number or text as JSON has it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,352 @@
+"""``maboost train``: a table in, a model and a report out."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import maboost
+from maboost.cli.common import (
+    INTERRUPTED,
+    check_writable,
+    find_target,
+    plain,
+    some,
+    told_in_a_line,
+)
+from maboost.data.files import TableError, read_table
+
+__all__ = ["train"]
+
+BOOSTERS = {
+    "smooth": maboost.SmoothBoostClassifier,
+    "maboost": maboost.MABoostClassifier,
+    "sparse": maboost.SparseBoostClassifier,
+    "mada": maboost.MadaBoostClassifier,
+    "combined": maboost.CombinedBoostClassifier,
+}
+
+
+@click.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--target",
+    help="Column to predict. [default: one called target, label, class, y or outcome; else the last]",
+)
+@click.option(
+    "--booster",
+    type=click.Choice(list(BOOSTERS)),
+    default=None,
+    help="Which distribution. [default: smooth, or combined with --domain-column]",
+)
+@click.option("--noise-rate", type=float, help="Share of wrong or unpredictable labels (smooth).")
+@click.option(
+    "--smoothness", type=float, help="Cap on a row's weight, in times its share (smooth)."
+)
+@click.option("--sparsity", type=float, help="Share of the rows left out of every round (sparse).")
+@click.option(
+    "--kappa", type=float, help="Below 1, a penalty that makes the distribution sparser (sparse)."
+)
+@click.option("--weight-column", help="Column of row weights.")
+@click.option("--domain-column", help="Column that names each row's data source.")
+@click.option(
+    "--domain-limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=LIMIT",
+    help="Error allowed on a source, or none; one for each source.",
+)
+@click.option(
+    "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."
+)
+@click.option("--rounds", type=int, default=100, show_default=True, help="Rounds at most.")
+@click.option("--max-depth", type=int, default=3, show_default=True, help="Depth of the trees.")
+@click.option("--learning-rate", type=float, help="Factor on every step, in (0, 1].")
+@click.option(
+    "--valid",
+    metavar="FRACTION|FILE",
+    help="Rows that watch: a share to hold out, or a file. Stops early and keeps the best round.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+@click.option("--jobs", type=int, help="Threads. [default: all cores]")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="TOML file with these options (rounds = 50, ...); the command line wins.",
+)
+@click.pass_context
+@told_in_a_line
+def train(context: click.Context, data: Path, config: Path | None, **options: Any) -> None:
+    """Train a booster on DATA (CSV or Parquet)."""
+    if config is not None:
+        options = _configured(context, config, options)
+    for name in ("out", "report"):
+        check_writable(options[name], f"--{name}")
+    table = read_table(data)
+    job = _Job(table, options)
+    if not options["as_json"]:
+        job.describe(data)
+    model, interrupted = job.fitted(quiet=options["quiet"] or options["as_json"])
+    if options["out"] is not None:
+        model.save(options["out"])
+    if options["report"] is not None:
+        maboost.write_report(model, options["report"], X=job.X, y=job.y, source=data.name)
+    summary = _summary(model, job, options)
+    if options["as_json"]:
+        click.echo(json.dumps(summary, indent=2))
+    else:
+        _show_summary(summary)
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
+
+
+def _configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with those of a TOML file where the command line says nothing."""
+    if not config.exists():
+        raise TableError(f"--config {config}: no such file")
+    try:
+        given = tomllib.loads(config.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"--config {config}: {error}") from error
+    known = {p.name: p for p in context.command.params if p.name not in ("config", "data")}
+    aliases = {"json": "as_json", "domain_limit": "limits"}
+    for key, value in given.items():
+        name = aliases.get(key.replace("-", "_"), key.replace("-", "_"))
+        if name not in known:
+            raise TableError(f"--config {config}: unknown option {key!r}")
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            continue
+        if name == "limits" and isinstance(value, dict):
+            value = [f"{k}={v}" for k, v in value.items()]
+        options[name] = known[name].type_cast_value(context, value)
+    return options
+
+
+class _Job:
+    """A table and what is to be learned from it."""
+
+    def __init__(self, table: Any, options: dict[str, Any]) -> None:
+        self.options = options
+        self.target, self.inferred = find_target(table, options["target"])
+        self.roles = {"target": self.target}
+        for role in ("weight", "domain"):
+            if options[f"{role}_column"] is not None:
+                self.roles[role] = options[f"{role}_column"]
+        for name in (*self.roles.values(), *options["drop"]):
+            if name not in table.column_names:
+                raise TableError(
+                    f"there is no column {name!r}; there are {some(table.column_names)}"
+                )
+        left_out = {*self.roles.values(), *options["drop"]}
+        self.features = [name for name in table.column_names if name not in left_out]
+        if not self.features:
+            raise TableError("no column is left to learn from")
+        self.X, self.y = table.select(self.features), self._labels(table)
+        self.fit_options = self._fit_options(table)
+
+    def _labels(self, table: Any) -> np.ndarray[Any, Any]:
+        column = table.column(self.target)
+        if column.null_count:
+            raise TableError(f"the target {self.target!r} is missing in {column.null_count} rows")
+        labels = np.array(column.to_pylist())
+        count = len(np.unique(labels))
+        if count < 2:
+            raise TableError(
+                f"the target {self.target!r} has one value only, {labels[0].item()!r}: nothing to learn"
+            )
+        if count > 100:
+            raise TableError(
+                f"the target {self.target!r} has {count} different values: it is not a class. This is a "
+                "classifier; choose another --target, or group its values"
+            )
+        return labels
+
+    def _fit_options(self, table: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if "weight" in self.roles:
+            name = self.roles["weight"]
+            try:
+                found["sample_weight"] = np.array(table.column(name).to_pylist(), dtype=float)
+            except (TypeError, ValueError):
+                raise TableError(f"--weight-column {name!r} is not a column of numbers") from None
+        if "domain" in self.roles:
+            found["sample_domain"] = np.array(
+                [str(v) for v in table.column(self.roles["domain"]).to_pylist()]
+            )
+        valid = self.options["valid"]
+        if valid is not None and not _is_number(valid):
+            other = read_table(valid)
+            for name in (*self.features, self.target):
+                if name not in other.column_names:
+                    raise TableError(f"--valid {valid}: there is no column {name!r}")
+            found["X_val"] = other.select(self.features)
+            found["y_val"] = np.array(other.column(self.target).to_pylist())
+        return found
+
+    def describe(self, data: Path) -> None:
+        """What was inferred, for a person to check."""
+        console = Console(stderr=True, highlight=False)
+        how = f" ({self.inferred})" if self.inferred else ""
+        classes, counts = np.unique(self.y, return_counts=True)
+        shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
+        console.print(f"[bold]{data}[/bold]: {self.X.num_rows} rows, {len(self.features)} features")
+        console.print(
+            f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}",
+            markup=False,
+        )
+        kinds: dict[str, list[str]] = {}
+        for field in self.X.schema:
+            kinds.setdefault(_kind(field.type), []).append(field.name)
+        for kind, names in kinds.items():
+            console.print(f"{kind:<9} {some(names)}", markup=False)
+
+    def booster(self) -> Any:
+        """The classifier that was asked for."""
+        o = self.options
+        name = o["booster"] or ("combined" if "domain" in self.roles else "smooth")
+        params: dict[str, Any] = {
+            "n_estimators": o["rounds"],
+            "random_state": o["seed"],
+            "n_jobs": o["jobs"],
+            "verbose": 0,
+        }
+        for option, owner in (
+            ("noise_rate", "smooth"),
+            ("smoothness", "smooth"),
+            ("kappa", "sparse"),
+            ("sparsity", "sparse"),
+        ):
+            if o[option] is not None:
+                if name != owner:
+                    flag = option.replace("_", "-")
+                    raise TableError(f"--{flag} is for --booster {owner}, not for {name}")
+                params[option] = o[option]
+        if o["learning_rate"] is not None:
+            params["learning_rate"] = o["learning_rate"]
+        if o["valid"] is not None:
+            params["early_stopping"] = True
+            if _is_number(o["valid"]):
+                params["validation_fraction"] = float(o["valid"])
+        if name == "combined":
+            params["error_limits"] = self._limits()
+        elif "domain" in self.roles or o["limits"]:
+            raise TableError(
+                f"--domain-column and --domain-limit are for --booster combined, not for {name}"
+            )
+        return BOOSTERS[name](**params).set_params(estimator__max_depth=o["max_depth"])
+
+    def _limits(self) -> dict[str, float | None]:
+        if "domain" not in self.roles:
+            raise TableError("--booster combined needs --domain-column")
+        limits: dict[str, float | None] = {}
+        for text in self.options["limits"]:
+            name, _, value = text.rpartition("=")
+            if not name or (value.lower() != "none" and not _is_number(value)):
+                raise TableError(f"--domain-limit {text!r} is not NAME=LIMIT with a number or none")
+            limits[name] = None if value.lower() == "none" else float(value)
+        return limits
+
+    def fitted(self, quiet: bool) -> tuple[Any, bool]:
+        """The model, and whether training was interrupted."""
+        model = self.booster()
+        if not quiet:
+            model.set_params(verbose=max(self.options["rounds"] // 10, 1))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(self.X, self.y, **self.fit_options)
+        notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+        for note in notes:
+            click.echo(f"maboost: {note}", err=True)
+        return model, any(note.startswith("interrupted") for note in notes)
+
+
+def _kind(type: Any) -> str:
+    import pyarrow.types as t
+
+    if t.is_boolean(type):
+        return "yes/no"
+    if t.is_integer(type) or t.is_floating(type) or t.is_decimal(type):
+        return "numbers"
+    if t.is_string(type) or t.is_large_string(type) or t.is_dictionary(type):
+        return "categories"
+    return str(type)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _summary(model: Any, job: _Job, options: dict[str, Any]) -> dict[str, Any]:
+    c = model.certificate_
+    found: dict[str, Any] = {
+        "booster": type(model).__name__,
+        "rows": job.X.num_rows,
+        "features": len(job.features),
+        "target": job.target,
+        "classes": [plain(v) for v in model.classes_],
+        "rounds": model.n_iter_,
+        "stopped": c.stopped,
+        "training_error": c.measured_error,
+        "certified_error": c.error_bound,
+        "certified_floor": c.floor,
+        "suspect_labels": int(model.suspect_labels()["is_label_issue"].sum()),
+    }
+    if hasattr(model, "smoothness_"):
+        found["smoothness"] = model.smoothness_
+    scores = model.history_["val_error"]
+    if len(scores) and np.isfinite(scores).all():
+        found["validation_error"] = float(scores[model.best_iteration_ - 1])
+    if c.groups:
+        found["domains"] = {
+            str(name): {
+                "limit": g.limit,
+                "certified_error": g.error_bound,
+                "training_error": g.measured_error,
+            }
+            for name, g in c.groups.items()
+        }
+    for name in ("out", "report"):
+        if options[name] is not None:
+            found["model" if name == "out" else name] = str(options[name])
+    return found
+
+
+def _show_summary(s: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("rounds", f"{s['rounds']} ({s['stopped']})")
+    table.add_row("training error", f"{s['training_error']:.2%}")
+    floor = (
+        f", nothing is promised below {s['certified_floor']:.2%}" if s["certified_floor"] else ""
+    )
+    table.add_row("certified", f"at most {s['certified_error']:.2%}{floor}")
+    if "validation_error" in s:
+        table.add_row("validation error", f"{s['validation_error']:.2%}")
+    if "smoothness" in s:
+        table.add_row("largest weight", f"{s['smoothness']:.3g} times a row's share")
+    for name, g in s.get("domains", {}).items():
+        limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
+        table.add_row(
+            f"source {name}",
+            f"error {g['training_error']:.2%}, certified {g['certified_error']:.2%} ({limit})",
+        )
+    table.add_row("suspect labels", f"{s['suspect_labels']} of {s['rows']}")
+    for key in ("model", "report"):
+        if key in s:
+            table.add_row(key, s[key])
+    Console(highlight=False).print(table)

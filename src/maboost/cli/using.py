@@ -1,0 +1,159 @@
+"""``maboost predict``, ``evaluate`` and ``inspect``: what a model file is good for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import maboost
+from maboost.cli.common import check_writable, find_target, plain, some, told_in_a_line
+from maboost.data.files import TableError, read_table, write_table
+
+__all__ = ["evaluate", "inspect", "predict"]
+
+
+def _model_and_rows(model_path: Path, data: Path) -> tuple[Any, Any, Any]:
+    model = _load(model_path)
+    table = read_table(data)
+    names = list(getattr(model, "feature_names_in_", []))
+    if not names:
+        raise TableError(
+            f"{model_path}: the model was trained without column names; use it from Python"
+        )
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise TableError(
+            f"{data}: column {missing[0]!r} is missing, which the model needs ({len(missing)} missing in all)"
+        )
+    return model, table.select(names), table
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    return maboost.load_model(path)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--proba", is_flag=True, help="Add a column of probabilities for each class.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="CSV or Parquet file. [default: CSV to the terminal]",
+)
+@told_in_a_line
+def predict(model: Path, data: Path, proba: bool, out: Path | None) -> None:
+    """Predict the rows of DATA with MODEL."""
+    check_writable(out, "--out")
+    fitted, X, _ = _model_and_rows(model, data)
+    columns: dict[str, Any] = {"prediction": fitted.predict(X)}
+    if proba:
+        for name, column in zip(fitted.classes_.tolist(), fitted.predict_proba(X).T, strict=True):
+            columns[f"probability_{name}"] = column
+    if out is not None:
+        write_table(columns, out)
+        return
+    click.echo(",".join(columns))
+    for row in zip(*(c.tolist() for c in columns.values()), strict=True):
+        click.echo(",".join(_cell(v) for v in row))
+
+
+def _cell(value: Any) -> str:
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--target",
+    help="Column of true labels. [default: as in train, among columns that are no features]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@told_in_a_line
+def evaluate(model: Path, data: Path, target: str | None, as_json: bool) -> None:
+    """Measure MODEL on the labelled rows of DATA."""
+    from sklearn.metrics import confusion_matrix, log_loss
+
+    fitted, X, table = _model_and_rows(model, data)
+    rest = table.drop_columns(X.column_names)
+    if not rest.column_names:
+        raise TableError(
+            f"{data}: has no column besides the features to compare with; add the labels"
+        )
+    name, _ = find_target(rest, target)
+    if name not in table.column_names:
+        raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
+    y = np.array(table.column(name).to_pylist())
+    known = set(fitted.classes_.tolist())
+    strange = sorted({str(v) for v in y.tolist() if v not in known})
+    if strange:
+        raise TableError(f"{data}: {name!r} has labels the model does not know: {some(strange, 5)}")
+    said = fitted.predict(X)
+    classes = fitted.classes_.tolist()
+    found = {
+        "rows": len(y),
+        "target": name,
+        "error": float(np.mean(said != y)),
+        "log_loss": float(log_loss(y, fitted.predict_proba(X), labels=classes))
+        if len(classes) > 1
+        else 0.0,
+        "classes": classes,
+        "confusion": confusion_matrix(y, said, labels=classes).tolist(),
+    }
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(
+        f"{found['rows']} rows, target {name!r}: error {found['error']:.2%}, log loss {found['log_loss']:.4f}"
+    )
+    grid = Table("true \\ predicted", *map(str, classes), box=None)
+    for label, row in zip(classes, found["confusion"], strict=True):
+        grid.add_row(str(label), *map(str, row))
+    Console(highlight=False).print(grid)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@told_in_a_line
+def inspect(model: Path, as_json: bool) -> None:
+    """Say what is in MODEL: parameters, certificate, importances."""
+    fitted = _load(model)
+    names = list(getattr(fitted, "feature_names_in_", range(fitted.n_features_in_)))
+    importance = sorted(
+        zip(names, fitted.feature_importances_.tolist(), strict=True), key=lambda p: -p[1]
+    )
+    params = {k: v for k, v in fitted.get_params(deep=False).items() if k != "estimator"}
+    if as_json:
+        found = {
+            "booster": type(fitted).__name__,
+            "classes": [plain(v) for v in fitted.classes_],
+            "rounds": fitted.n_iter_,
+            "parameters": {
+                k: v if isinstance(v, int | float | str | None) else str(v)
+                for k, v in params.items()
+            },
+            "training_error": fitted.certificate_.measured_error,
+            "certified_error": fitted.certificate_.error_bound,
+            "importances": {str(k): v for k, v in importance},
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(
+        f"{type(fitted).__name__}, classes {some([str(c) for c in fitted.classes_.tolist()])}"
+    )
+    click.echo(str(fitted.certificate_))
+    click.echo("parameters: " + ", ".join(f"{k}={v!r}" for k, v in params.items()))
+    click.echo(
+        "most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0)
+    )

@@ -1,0 +1,1 @@
+"""Where rows live: files on disk."""

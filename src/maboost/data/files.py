@@ -1,0 +1,111 @@
+"""Tables in files: CSV and Parquet, read and written whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["TableError", "read_table", "write_beside", "write_table"]
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
+
+
+class TableError(ValueError):
+    """A file that is no readable table; the message is for the user."""
+
+
+def read_table(path: str | Path) -> Any:
+    """A CSV or Parquet file as a pyarrow table.
+
+    Types are inferred from all rows of a CSV file; text like "NA" and empty cells are missing values.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    if path.is_dir():
+        raise TableError(f"{path}: is a folder, not a file")
+    if path.stat().st_size == 0:
+        raise TableError(f"{path}: the file is empty")
+    import pyarrow as pa
+
+    try:
+        table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise TableError(f"{path}: cannot be read as a table: {first}") from error
+    names = table.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TableError(f"{path}: several columns are called {twice[0]!r}")
+    if table.num_rows == 0:
+        raise TableError(f"{path}: has columns but no rows")
+    return table
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def _csv(path: Path) -> Any:
+    from pyarrow import csv
+
+    return csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=1 << 26),
+        parse_options=csv.ParseOptions(delimiter=_delimiter(path)),
+        convert_options=csv.ConvertOptions(null_values=list(MISSING), strings_can_be_null=True),
+    )
+
+
+def _delimiter(path: Path) -> str:
+    """The most frequent of comma, semicolon and tab in the first line."""
+    with path.open("rb") as file:
+        head = file.readline(1 << 16).decode("utf-8", "replace")
+    return max(",;\t", key=head.count)
+
+
+def write_table(columns: dict[str, Any], path: str | Path) -> None:
+    """Columns as a CSV or Parquet file, by the suffix; never half-written."""
+    import pyarrow as pa
+
+    table = pa.table(columns)
+
+    def write(file: IO[bytes]) -> None:
+        if Path(path).suffix.lower() in (".parquet", ".pq"):
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, file)
+        else:
+            from pyarrow import csv
+
+            csv.write_csv(table, file)
+
+    write_beside(path, write)
+
+
+def write_beside(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside `path` and rename it: there is a whole file or the old one, nothing between."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise TableError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise TableError(f"{path}: is a folder")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,373 @@
+"""The real command, run as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+import maboost
+
+COMMAND = [sys.executable, "-m", "maboost.cli"]
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+
+
+def refused(message, *arguments, cwd=None):
+    """Exit code 2, one line that names the problem, no traceback, nothing on stdout."""
+    done = run(*arguments, cwd=cwd)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    assert lines[-1].startswith("maboost: "), done.stderr
+    assert message in lines[-1], lines[-1]
+    assert done.stdout == ""
+    return lines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables and a model, made once."""
+    folder = tmp_path_factory.mktemp("cli")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    frame = X.iloc[:, :6].rename(columns=lambda name: name.replace(" ", "_"))
+    rng = np.random.default_rng(0)
+    frame["clinic"] = rng.choice(["north", "south"], len(frame))
+    frame.loc[::17, "mean_area"] = np.nan
+    frame["weight"] = rng.uniform(0.5, 2.0, len(frame))
+    frame["diagnosis"] = np.where(y == 1, "benign", "malignant")
+    frame.to_csv(folder / "train.csv", index=False)
+    frame.iloc[:100].to_csv(folder / "valid.csv", index=False)
+    frame.to_parquet(folder / "train.parquet", index=False)
+    frame.drop(columns=["diagnosis"]).to_csv(folder / "rows.csv", index=False)
+    done = run(
+        "train", folder / "train.csv", "--rounds", 15, "--drop", "weight", "--out",
+        folder / "model.maboost", "--quiet",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+# -------------------------------------------------------------------------------------------- train
+
+
+def test_train_says_what_it_inferred_and_what_came_out(folder):
+    done = run("train", folder / "train.csv", "--rounds", 10, "--out", folder / "a.maboost")
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "569 rows",
+        "'diagnosis' (inferred: the last column)",
+        "categories clinic",
+        "numbers",
+    ):
+        assert text in done.stderr
+    assert "round 10/10" in done.stderr
+    for text in ("training error", "certified", "suspect labels", "a.maboost"):
+        assert text in done.stdout
+    assert maboost.load_model(folder / "a.maboost").n_iter_ == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"booster": "SmoothBoostClassifier"}),
+        (["--booster", "maboost"], {"booster": "MABoostClassifier", "certified_floor": 0.0}),
+        (["--booster", "sparse", "--kappa", 0.8], {"booster": "SparseBoostClassifier"}),
+        (["--booster", "sparse", "--sparsity", 0.7], {"booster": "SparseBoostClassifier"}),
+        (["--booster", "mada"], {"booster": "MadaBoostClassifier"}),
+        (["--noise-rate", 0.1], {"smoothness": 3.75}),
+        (["--smoothness", 5], {"smoothness": 5.0, "certified_floor": 0.2}),
+        (["--weight-column", "weight"], {"features": 7}),
+        (["--drop", "weight", "--drop", "clinic"], {"features": 6}),
+        (["--target", "clinic"], {"target": "clinic", "classes": ["north", "south"]}),
+        (["--max-depth", 1, "--learning-rate", 0.5, "--seed", 3, "--jobs", 1], {"rounds": 5}),
+    ],
+    ids=str,
+)
+def test_options(folder, options, expected):
+    done = run("train", folder / "train.csv", "--rounds", 5, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {key: found[key] for key in expected} == expected
+    assert 0.0 <= found["training_error"] <= found["certified_error"] <= 1.0
+    assert done.stderr == ""
+
+
+def test_parquet_and_csv_give_the_same_model(folder):
+    found = [
+        json.loads(run("train", folder / name, "--rounds", 5, "--json").stdout)
+        for name in ("train.csv", "train.parquet")
+    ]
+    assert found[0] == found[1]
+
+
+def test_sources_with_limits(folder):
+    done = run(
+        "train", folder / "train.csv", "--rounds", 8, "--domain-column", "clinic", "--drop", "weight",
+        "--domain-limit", "north=none", "--domain-limit", "south=0.2", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    domains = json.loads(done.stdout)["domains"]
+    assert domains["south"]["limit"] == 0.2
+    assert domains["north"]["limit"] is None
+
+
+@pytest.mark.parametrize("valid", ["0.2", "file"])
+def test_validation_rows_stop_early(folder, valid):
+    valid = folder / "valid.csv" if valid == "file" else valid
+    done = run("train", folder / "train.csv", "--rounds", 60, "--valid", valid, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "validation_error" in json.loads(done.stdout)
+
+
+def test_a_configuration_file_and_the_command_line_over_it(folder):
+    config = folder / "train.toml"
+    config.write_text(
+        'rounds = 4\nbooster = "combined"\ndomain-column = "clinic"\ndrop = ["weight"]\n'
+        "[domain-limit]\nnorth = 0.3\nsouth = 0.1\n"
+    )
+    found = json.loads(run("train", folder / "train.csv", "--config", config, "--json").stdout)
+    assert (found["rounds"], found["domains"]["north"]["limit"]) == (4, 0.3)
+    found = json.loads(
+        run("train", folder / "train.csv", "--config", config, "--rounds", 2, "--json").stdout
+    )
+    assert found["rounds"] == 2
+
+
+def test_a_report_is_written(folder):
+    done = run(
+        "train", folder / "train.csv", "--rounds", 5, "--report", folder / "r.html", "--quiet"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        "diagnosis" in (folder / "r.html").read_text()
+        or "benign" in (folder / "r.html").read_text()
+    )
+
+
+# --------------------------------------------------------------------------- predict, evaluate, inspect
+
+
+def test_predict(folder):
+    model = maboost.load_model(folder / "model.maboost")
+    frame = pd.read_csv(folder / "rows.csv")[list(model.feature_names_in_)]
+    done = run("predict", folder / "model.maboost", folder / "rows.csv")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "prediction"
+    assert lines[1:] == model.predict(frame).tolist()
+    done = run(
+        "predict",
+        folder / "model.maboost",
+        folder / "rows.csv",
+        "--proba",
+        "--out",
+        folder / "p.csv",
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    written = pd.read_csv(folder / "p.csv")
+    np.testing.assert_allclose(
+        written[["probability_benign", "probability_malignant"]], model.predict_proba(frame)
+    )
+    run(
+        "predict", folder / "model.maboost", folder / "train.parquet", "--out", folder / "p.parquet"
+    )
+    assert pd.read_parquet(folder / "p.parquet")["prediction"].tolist() == lines[1:]
+
+
+def test_evaluate(folder):
+    done = run(
+        "evaluate",
+        folder / "model.maboost",
+        folder / "train.csv",
+        "--target",
+        "diagnosis",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rows"] == 569
+    assert np.trace(found["confusion"]) == round(569 * (1 - found["error"]))
+    done = run("evaluate", folder / "model.maboost", folder / "train.csv", "--target", "diagnosis")
+    assert "error" in done.stdout
+    assert "malignant" in done.stdout
+
+
+def test_inspect(folder):
+    done = run("inspect", folder / "model.maboost")
+    assert done.returncode == 0, done.stderr
+    assert "SmoothBoostClassifier" in done.stdout
+    assert "certified" in done.stdout
+    found = json.loads(run("inspect", folder / "model.maboost", "--json").stdout)
+    assert found["rounds"] == 15
+    assert sum(found["importances"].values()) == pytest.approx(1.0)
+
+
+def test_help_and_version():
+    assert maboost.__version__ in run("--version").stdout
+    for command in ("train", "predict", "evaluate", "inspect", "demo"):
+        assert run(command, "--help").returncode == 0
+
+
+def test_demo_writes_a_model_and_a_report(tmp_path):
+    done = run("demo", "--folder", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "AdaBoost" in done.stdout
+    assert maboost.load_model(tmp_path / "out" / "model.maboost").n_iter_ > 0
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+# ---------------------------------------------------------------------------------------- bad input
+
+
+def test_missing_file(tmp_path):
+    refused("nothing.csv: no such file", "train", tmp_path / "nothing.csv")
+
+
+def test_empty_file(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    refused("the file is empty", "train", tmp_path / "empty.csv")
+    (tmp_path / "head.csv").write_text("a,b\n")
+    refused("no rows", "train", tmp_path / "head.csv")
+
+
+def test_wrong_target(folder):
+    refused("there is no column 'price'", "train", folder / "train.csv", "--target", "price")
+
+
+def test_a_target_that_is_no_class(folder):
+    refused("it is not a class", "train", folder / "train.csv", "--target", "mean_radius")
+
+
+def test_a_column_that_is_not_numeric(tmp_path):
+    dates = pd.date_range("2020-01-01", periods=20)
+    pd.DataFrame({"when": dates, "x": range(20), "y": [0, 1] * 10}).to_parquet(
+        tmp_path / "d.parquet"
+    )
+    refused("column 'when' has dtype", "train", tmp_path / "d.parquet")
+    (tmp_path / "w.csv").write_text("x,w,y\n1,a,0\n2,b,1\n3,c,0\n")
+    refused("not a column of numbers", "train", tmp_path / "w.csv", "--weight-column", "w")
+
+
+def test_one_class(tmp_path):
+    (tmp_path / "one.csv").write_text("x,y\n1,a\n2,a\n3,a\n")
+    refused("has one value only, 'a'", "train", tmp_path / "one.csv")
+
+
+def test_huge_cardinality(tmp_path):
+    rows = "".join(f"id{i},{i % 7},{i % 2}\n" for i in range(600))
+    (tmp_path / "ids.csv").write_text("id,x,y\n" + rows)
+    refused("column 'id' has 600 categories", "train", tmp_path / "ids.csv")
+    assert run("train", tmp_path / "ids.csv", "--drop", "id", "--rounds", 2).returncode == 0
+
+
+def test_a_missing_label(tmp_path):
+    (tmp_path / "y.csv").write_text("x,y\n1,a\n2,\n3,b\n")
+    refused("the target 'y' is missing in 1 rows", "train", tmp_path / "y.csv")
+
+
+def test_wrong_model_file(folder):
+    refused("", "predict", folder / "train.csv", folder / "rows.csv")
+    refused("no such file", "inspect", folder / "none.maboost")
+
+
+def test_features_missing_at_predict(folder, tmp_path):
+    pd.read_csv(folder / "rows.csv").drop(columns=["mean_area"]).to_csv(tmp_path / "few.csv")
+    refused(
+        "column 'mean_area' is missing", "predict", folder / "model.maboost", tmp_path / "few.csv"
+    )
+
+
+def test_unwritable_output(folder, tmp_path):
+    lines = refused(
+        "there is no folder", "train", folder / "train.csv", "--out", tmp_path / "no" / "m.maboost"
+    )
+    assert len(lines) == 1  # known before any training
+    refused("cannot be written", "train", folder / "train.csv", "--report", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_do_not_go_together(folder):
+    train = ("train", folder / "train.csv")
+    refused(
+        "--noise-rate is for --booster smooth", *train, "--booster", "mada", "--noise-rate", 0.1
+    )
+    refused("needs --domain-column", *train, "--booster", "combined")
+    refused("give smoothness or noise_rate", *train, "--noise-rate", 0.1, "--smoothness", 2)
+    refused("is not NAME=LIMIT", *train, "--domain-column", "clinic", "--domain-limit", "north")
+    refused("which error_limits does not name", *train, "--domain-column", "clinic")
+
+
+def test_a_bad_value_and_a_bad_configuration(folder, tmp_path):
+    refused("'noise_rate' parameter", "train", folder / "train.csv", "--noise-rate", 0.7)
+    (tmp_path / "bad.toml").write_text("beauty = 1\n")
+    refused(
+        "unknown option 'beauty'", "train", folder / "train.csv", "--config", tmp_path / "bad.toml"
+    )
+    (tmp_path / "bad.toml").write_text("rounds = = 1\n")
+    refused("bad.toml", "train", folder / "train.csv", "--config", tmp_path / "bad.toml")
+
+
+def test_unknown_labels_in_evaluate(folder, tmp_path):
+    frame = pd.read_csv(folder / "train.csv")
+    frame["diagnosis"] = "unclear"
+    frame.to_csv(tmp_path / "strange.csv", index=False)
+    refused(
+        "labels the model does not know: unclear",
+        "evaluate", folder / "model.maboost", tmp_path / "strange.csv", "--target", "diagnosis",
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_leaves_the_rounds_done(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60_000, 10)), columns=[f"x{i}" for i in range(10)])
+    X["y"] = (X["x0"] + rng.normal(size=len(X)) > 0).astype(int)
+    X.to_parquet(tmp_path / "big.parquet")
+    process = subprocess.Popen(
+        [*COMMAND, "train", str(tmp_path / "big.parquet"), "--rounds", "100000", "--smoothness", "3",
+         "--out", str(tmp_path / "m.maboost")],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while "target" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(4.0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "rounds that were done" in said
+    assert maboost.load_model(tmp_path / "m.maboost").n_iter_ >= 1
+    assert sorted(p.name for p in tmp_path.iterdir() if p.suffix == ".maboost") == ["m.maboost"]
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    done = subprocess.run(
+        f"{sys.executable} -m maboost.cli predict {folder / 'model.maboost'} {folder / 'rows.csv'} | head -1",
+        shell=True, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "prediction\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_no_file_is_half_written(tmp_path):
+    from maboost.data.files import write_beside
+
+    def fail(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_beside(tmp_path / "out.csv", fail)
+    assert list(Path(tmp_path).iterdir()) == []
