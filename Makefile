@@ -4,11 +4,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test lint format demo bench bench-projection bench-trees bench-practice lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice lock clean
 
 help:
-	@echo "make demo    install, train on bundled data, say what was learned"
+	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
 	@echo "make test    run all tests"
+	@echo "make test-browser   open the report in a real Chromium (installed where that is permitted)"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice)"
 
@@ -18,7 +19,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not browser"
+
+test-browser: $(STAMP)
+	@tests/browser/run $(BIN)/python
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -30,8 +34,14 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+# what a user installs, and no more
+$(VENV)/.cli: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cli]"
+	@touch $@
+
+demo: $(VENV)/.cli
+	$(BIN)/maboost demo
 
 # peers are only needed here
 $(VENV)/.peers: $(STAMP)
@@ -51,7 +61,7 @@ bench-trees: $(VENV)/.peers
 
 # refresh the pins after a look at what changed
 lock:
-	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev,bench]"
+	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev,bench,browser]"
 	.lock/bin/python -m pip freeze --exclude maboost > constraints.txt && rm -rf .lock
 
 clean:

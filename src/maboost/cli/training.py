@@ -102,7 +102,14 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     if options["out"] is not None:
         model.save(options["out"])
     if options["report"] is not None:
-        maboost.write_report(model, options["report"], X=job.X, y=job.y, source=data.name)
+        maboost.write_report(
+            model,
+            options["report"],
+            X=job.X,
+            y=job.y,
+            sample_weight=job.fit_options.get("sample_weight"),
+            source=data.name,
+        )
     summary = _summary(model, job, options)
     if options["as_json"]:
         click.echo(json.dumps(summary, indent=2))

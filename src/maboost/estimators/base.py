@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +23,7 @@ from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Booster, Run, Validation
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
 from maboost.boosting.trimming import Budget
+from maboost.data.stored import is_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Interrupts,
@@ -32,6 +35,7 @@ from maboost.estimators.control import (
 from maboost.estimators.holdout import held_out, places
 from maboost.estimators.probabilities import DOUBT, POPULATION_SCALE, probability_scale
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.stored import stored_rows
 from maboost.estimators.suspects import Evidence
 from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
 from maboost.estimators.tree import INPUT, HistTreeClassifier
@@ -41,6 +45,9 @@ from maboost.learners.adapter import EstimatorLearner
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
 from maboost.threads import Threads, available_threads
+
+if TYPE_CHECKING:
+    from maboost.io.checkpoint import Checkpoint
 
 __all__ = ["BoostingClassifier"]
 
@@ -79,6 +86,9 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, None],
+        "checkpoint_every": [Interval(Integral, 1, None, closed="left")],
+        "resume": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -107,6 +117,9 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         ----------
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
+            Or rows on disk: the path of a Parquet file or folder, a pyarrow Dataset, or
+            :class:`maboost.data.OnDisk`; `y`, `sample_weight` (and `sample_domain`) are then names of
+            columns there, and only the state of each row is kept in memory.
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
@@ -134,16 +147,56 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         self._validate_params()
+        checkpoint = self._checkpoint()
         resume = self.__dict__.pop("_resume", None) if self.warm_start else None
+        if is_stored(X):
+            rows = self._stored_rows(X, y, sample_weight, sample_domain)
+        else:
+            rows = self._rows(X, y, sample_weight, sample_domain)
+        try:
+            return self._boosted(rows, watching, groups, resume, checkpoint)
+        finally:
+            rows.close()
+
+    def _rows(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None
+    ) -> TrainingRows:
         self._codes = CategoryCodes.of(X) if self._own_trees() else CategoryCodes()
         X, y = self._checked(X, y)
         weights = row_weights(X, y, sample_weight, self.class_weight)
         random_state = check_random_state(self.random_state)
-        rows = TrainingRows(X, y, weights, random_state, sample_domain).of_positive_weight()
+        return TrainingRows(X, y, weights, random_state, sample_domain).of_positive_weight()
+
+    def _stored_rows(self, X: Any, y: Any, sample_weight: Any, sample_domain: Any) -> TrainingRows:
+        if not self._own_trees():
+            raise ValueError(
+                "rows on disk need the library's own trees (estimator=None or HistTreeClassifier); "
+                f"{type(self.estimator).__name__} must be given arrays"
+            )
+        random_state = check_random_state(self.random_state)
+        rows = stored_rows(X, y, sample_weight, sample_domain, self.class_weight, random_state)
+        self._codes = rows.X.codes
+        self.feature_names_in_ = np.array(rows.X.features, dtype=object)
+        self.n_features_in_ = len(rows.X.features)
+        check_classification_targets(rows.y)
+        return rows
+
+    def _boosted(
+        self,
+        rows: TrainingRows,
+        watching: tuple[Any, ArrayLike | None, ArrayLike | None],
+        groups: ArrayLike | None,
+        resume: dict[str, Any] | None,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
+        random_state = rows.random_state
         self.classes_ = rows.classes
         validation = self._validation(*watching)
+        stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
         if validation is None and self.early_stopping and len(rows.classes) > 1:
-            seed = resume["seed"] if resume else int(random_state.randint(2**31 - 1))
+            seed = resume["seed"] if resume else stored.seed if stored else None
+            if seed is None:
+                seed = int(random_state.randint(2**31 - 1))
             rows, validation = self._held_out(rows, groups, seed)
         self._begin(rows)
         booster, sources = self._plan(rows)
@@ -153,9 +206,19 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         self.certificate_ = self._first_certificate(run, sources)
         if self.warm_start:
             self._continue(run, rows, resume)
-        reason = self._run(run, rows)
+        if checkpoint is not None:
+            checkpoint.begin(self, run, rows, stored)
+        reason = self._run(run, rows, checkpoint or (lambda last: None))
         self._finish(run, rows, reason)
         return self
+
+    def _checkpoint(self) -> Checkpoint | None:
+        """The file in which this fit keeps its state, if there is one."""
+        if self.checkpoint is None and not self.resume:
+            return None
+        from maboost.io.checkpoint import Checkpoint
+
+        return Checkpoint.of(self)
 
     def _new_run(
         self,
@@ -178,6 +241,8 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
         self, rows: TrainingRows, groups: ArrayLike | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
         """The rows to train on, and those that watch."""
+        if hasattr(rows.X, "blocks"):
+            raise ValueError("early_stopping with rows on disk needs X_val and y_val")
         if groups is not None:
             groups = np.asarray(groups)
             if groups.shape != rows.weights.kept.shape:
@@ -323,8 +388,8 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
             stops.append(MaxSeconds(self.max_seconds))
         return stops
 
-    def _run(self, run: Run, rows: TrainingRows) -> str:
-        """All rounds; returns why they ended."""
+    def _run(self, run: Run, rows: TrainingRows, keep: Callable[[bool], None]) -> str:
+        """All rounds, each followed by `keep`; returns why they ended."""
         stops, score = self._stops(), Score.of(self.scoring, self, run, rows.classes)
         progress = Progress(int(self.verbose), self.n_estimators)
         tasks = Tasks(self, self.n_estimators, rows.X, rows.y)
@@ -337,6 +402,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
                     round = next(run, None)
                     if round is None:
                         reason = str(run.ended)
+                        keep(True)
                         break
                     record = replace(round.record, val_score=score())
                     self._hypotheses.append(round.hypothesis)
@@ -345,6 +411,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
                     reason = self._reason_to_stop(record, stops)
                     if tasks.round(self._so_far):
                         reason = reason or "a callback asked to stop"
+                    keep(reason is not None or interrupts.asked)
                     if interrupts.asked:
                         raise KeyboardInterrupt
             except KeyboardInterrupt:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import STEPS, madaboost
 from maboost.estimators.base import BoostingClassifier, Groups
+from maboost.estimators.filtering import Filter, boost_stream
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.table import CategoryCodes, label_array
 
 __all__ = ["MadaBoostClassifier"]
 
@@ -66,6 +73,18 @@ class MadaBoostClassifier(BoostingClassifier):
     warm_start : bool, default=False
         Let the next `fit` on the same rows go on from the last round of this one; the result has the
         same bits as one long fit.
+    checkpoint : path-like, optional
+        A file for the state of the fit, written every `checkpoint_every` rounds and at the end: whole
+        or not at all, so that a fit that is killed can go on. One file serves one fit at a time. Only
+        for the library's own trees. `save` does not store this and the next two parameters.
+    checkpoint_every : int, default=10
+        Rounds between two writes.
+    resume : bool, default=False
+        Go on from the file at `checkpoint`, to the same bits as a fit that was never stopped; begin
+        anew where there is none. Rows and parameters must be those of the checkpoint, but for
+        `n_estimators` (the total), `checkpoint_every`, `n_jobs`, `verbose` and what stops a fit early:
+        `max_seconds`, `target_error`, `n_iter_no_change` and `tol`. Without `resume` a file there is
+        replaced.
     random_state : int, RandomState or None, default=None
         Seeds the estimators and the resampling.
     n_jobs : int or None, default=None
@@ -133,6 +152,9 @@ class MadaBoostClassifier(BoostingClassifier):
         max_seconds: float | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -152,9 +174,93 @@ class MadaBoostClassifier(BoostingClassifier):
         self.max_seconds = max_seconds
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
         return madaboost(self.step, self.learning_rate, self.trim), {}
+
+    def fit_stream(
+        self,
+        batches: Iterable[tuple[Any, ArrayLike]],
+        *,
+        classes: ArrayLike | None = None,
+        sample_size: int = 10_000,
+        confidence: float = 0.95,
+    ) -> Self:
+        r"""Boost by filtering: rows stream by, and nothing is kept of any of them.
+
+        A row is accepted with probability :math:`\min(1, e^{-M})`. A round takes `sample_size` accepted
+        rows, trains on half of them and measures the edge on the other half; the step is the one for the
+        edge that Hoeffding's bound leaves (where that is less than half of the measured edge, more rows
+        are drawn). The acceptance rate is at least the error, so that Clopper and Pearson's upper limit
+        of it is a certificate: training stops where it falls to `target_error`.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y)
+            Endless or not. A stream that ends leaves the rounds done, with a warning if the next round
+            could not be finished.
+        classes : array-like of two labels, optional
+            Those of the first batch if None.
+        sample_size : int, default=10000
+            Accepted rows a round.
+        confidence : float in (0, 1), default=0.95
+            With which all statements hold together, those about edges and those about errors each.
+
+        Returns
+        -------
+        self
+            ``history_`` has the lower limit of the edge as `edge`, the share of rows of the stream that
+            were wrong as `train_error`, and the upper limit of the acceptance rate as `error_bound`, both
+            of the ensemble after that round, measured on the rows drawn for the next.
+        """
+        self._validate_params()
+        if not self._own_trees():
+            raise ValueError("fit_stream needs the library's own trees: estimator=None")
+        if not 0.0 < confidence < 1.0 or sample_size < 4:
+            raise ValueError(
+                f"confidence must be in (0, 1) and sample_size at least 4, got {confidence!r} and "
+                f"{sample_size!r}"
+            )
+        random_state = check_random_state(self.random_state)
+        stream = _Stream(self, iter(batches), classes)
+        boost_stream(
+            self, Filter(stream, random_state), sample_size, 1.0 - confidence, random_state
+        )
+        return self
+
+
+class _Stream:
+    """Batches of a user, checked and encoded; the first one says what the columns and classes are."""
+
+    def __init__(self, model: Any, batches: Iterator[Any], classes: ArrayLike | None) -> None:
+        self.model = model
+        self.batches = batches
+        self.first = next(batches, None)
+        if self.first is None:
+            raise ValueError("batches: the stream has no batch at all")
+        X, y = self.first
+        model._codes = CategoryCodes.of(X)
+        model._checked(X, y)
+        known = np.unique(np.asarray(label_array(y) if classes is None else classes))
+        if len(known) != 2:
+            raise ValueError(
+                f"fit_stream boosts two classes, got {known.tolist()[:5]!r}; name both by `classes` where "
+                "the first batch has not both"
+            )
+        model.classes_ = known
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
+        while self.first is not None:
+            X, y = self.first
+            labels = np.asarray(label_array(y))
+            strange = sorted(set(labels.tolist()) - set(self.model.classes_.tolist()), key=str)
+            if strange:
+                raise ValueError(f"batches: labels that are not in classes: {strange[:5]!r}")
+            yield self.model._checked_rows(X), np.searchsorted(self.model.classes_, labels)
+            self.first = next(self.batches, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -79,6 +80,18 @@ class SparseBoostClassifier(BoostingClassifier):
     warm_start : bool, default=False
         Let the next `fit` on the same rows go on from the last round of this one; the result has the
         same bits as one long fit.
+    checkpoint : path-like, optional
+        A file for the state of the fit, written every `checkpoint_every` rounds and at the end: whole
+        or not at all, so that a fit that is killed can go on. One file serves one fit at a time. Only
+        for the library's own trees. `save` does not store this and the next two parameters.
+    checkpoint_every : int, default=10
+        Rounds between two writes.
+    resume : bool, default=False
+        Go on from the file at `checkpoint`, to the same bits as a fit that was never stopped; begin
+        anew where there is none. Rows and parameters must be those of the checkpoint, but for
+        `n_estimators` (the total), `checkpoint_every`, `n_jobs`, `verbose` and what stops a fit early:
+        `max_seconds`, `target_error`, `n_iter_no_change` and `tol`. Without `resume` a file there is
+        replaced.
     random_state : int, RandomState or None, default=None
         Seeds the estimators and the resampling.
     n_jobs : int or None, default=None
@@ -152,6 +165,9 @@ class SparseBoostClassifier(BoostingClassifier):
         max_seconds: float | None = None,
         class_weight: Any = None,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -174,6 +190,9 @@ class SparseBoostClassifier(BoostingClassifier):
         self.max_seconds = max_seconds
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
 
-__all__ = ["Bins", "bin_columns", "find_bins", "hash_rows"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "Bins",
+    "bin_columns",
+    "bin_rows",
+    "bins_of",
+    "find_bins",
+    "hash_rows",
+    "last_hash",
+    "merged_weights",
+]
 
 Array = NDArray[np.float64]
 
@@ -88,15 +98,29 @@ def content_sample(
 ) -> tuple[NDArray[np.intp], Array]:
     """Rows of the smallest content hashes, one of each content, and the weights of that content."""
     hashes = hash_rows(X, seed, threads)
-    distinct = np.unique(hashes)
-    if len(distinct) <= size:
+    last = last_hash(hashes, size)
+    if last is None:
         return np.arange(X.shape[0]), weights
-    rows = np.flatnonzero(hashes <= distinct[size - 1])
-    _, first, group = np.unique(hashes[rows], return_index=True, return_inverse=True)
-    merged = np.zeros(size, dtype=np.int64)
+    rows = np.flatnonzero(hashes <= last)
+    first, merged = merged_weights(hashes[rows], rows, weights)
+    return rows[first], merged
+
+
+def last_hash(hashes: NDArray[np.uint64], size: int) -> np.uint64 | None:
+    """The largest of the `size` smallest distinct hashes; None if there are no more than that."""
+    distinct = np.unique(hashes)
+    return None if len(distinct) <= size else distinct[size - 1]
+
+
+def merged_weights(
+    hashes: NDArray[np.uint64], rows: NDArray[np.intp], weights: Array
+) -> tuple[NDArray[np.intp], Array]:
+    """One of the given rows for each hash, by its position among them, and the weight of all its like."""
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    merged = np.zeros(len(first), dtype=np.int64)
     grid, unit = _integer_weights(weights)
     np.add.at(merged, group, grid[rows])  # integers: the same for any order of rows
-    return rows[first], merged.astype(np.float64) * unit
+    return first, merged.astype(np.float64) * unit
 
 
 def find_bins(
@@ -108,12 +132,19 @@ def find_bins(
     threads: Threads | None = None,
 ) -> Bins:
     """Find the bins of every column of `X` (dense or CSC/CSR) under the measure `weights`."""
-    n, columns = X.shape
-    is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
-    if n > SAMPLE_ROWS:
+    if X.shape[0] > SAMPLE_ROWS:
         X = X.tocsr() if sp.issparse(X) else X
         rows, weights = content_sample(X, weights, SAMPLE_ROWS, seed, threads or Threads())
         X = X[rows]
+    return bins_of(X, weights, max_bins, categorical)
+
+
+def bins_of(
+    X: Any, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None = None
+) -> Bins:
+    """The bins of exactly these rows."""
+    columns = X.shape[1]
+    is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
     if sp.issparse(X):
         X = X.tocsc()
     grid, _ = _integer_weights(weights)
@@ -260,7 +291,19 @@ def bin_columns(
         _bin_sparse(X.tocsc(), bins, by_column)
         threads.over(n, lambda a, b: np.copyto(by_row[a:b], by_column[:, a:b].T))
         return by_row, by_column
-    searches = [_search(bins, j) for j in range(columns)]
+    bin_rows(X, bins, by_row, by_column, threads)
+    return by_row, by_column
+
+
+def bin_rows(
+    X: Any,
+    bins: Bins,
+    by_row: NDArray[np.uint8],
+    by_column: NDArray[np.uint8],
+    threads: Threads,
+) -> None:
+    """Bin dense rows into given arrays of shape (n, columns) and (columns, n)."""
+    searches = [_search(bins, j) for j in range(X.shape[1])]
 
     def work(a: int, b: int) -> None:
         for start in range(a, b, _TILE):
@@ -270,8 +313,7 @@ def bin_columns(
                 search(table[:, j], by_column[j, part])
             _transpose(by_column[:, part], by_row[part])
 
-    threads.over(n, work)
-    return by_row, by_column
+    threads.over(X.shape[0], work)
 
 
 def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:

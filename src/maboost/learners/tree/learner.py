@@ -68,8 +68,11 @@ class TreeLearner:
 
     def prepare(self, X: Any, labels: NDArray[np.intp], n_classes: int) -> TreeProducer:
         base = np.ones(X.shape[0]) if self.base is None else self.base
-        bins = find_bins(X, base, self.max_bins, self.categorical, self.seed, self.threads)
-        data = Binned(bins, *bin_columns(X, bins, self.threads))
+        if hasattr(X, "binned"):  # rows on disk
+            data = X.binned(base, self.max_bins, self.categorical, self.threads)
+        else:
+            bins = find_bins(X, base, self.max_bins, self.categorical, self.seed, self.threads)
+            data = Binned(bins, *bin_columns(X, bins, self.threads))
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes)
 
 

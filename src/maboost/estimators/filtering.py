@@ -1,0 +1,261 @@
+r"""Boosting by filtering: MadaBoost on a stream, with no state kept for any row.
+
+In lazy form the weight of a row is a function of its margin alone, :math:`y = \min(1, e^{-M})`. Rows
+that come by are accepted with that probability, so that the accepted ones are a sample of the
+distribution; nothing is remembered of the others. Two things are then known up to chance:
+
+- the edge of a hypothesis, from accepted rows it was not trained on: at least the mean of
+  :math:`a h(x)` minus Hoeffding's :math:`\sqrt{2\log(1/\delta)/m}`;
+- the acceptance rate, which is at least the error, since every row that is wrong is accepted: at most
+  Clopper and Pearson's upper limit.
+
+With :math:`\delta_t = \delta/(t(t+1))` for round t all statements hold together with probability
+:math:`1-2\delta`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from maboost.boosting.certificate import Certificate
+from maboost.boosting.history import History, Record
+from maboost.estimators.probabilities import DOUBT, probability_scale
+from maboost.learners.base import WeakLearner
+from maboost.threads import Threads, available_threads
+
+__all__ = ["Filter", "Filtered", "acceptance_limit", "boost_stream", "edge_limit"]
+
+Array = NDArray[np.float64]
+
+
+def edge_limit(mean: float, count: int, delta: float) -> float:
+    """What the edge is at least, with probability 1 - delta, given a mean over `count` rows (Hoeffding).
+
+    >>> round(edge_limit(0.5, 200, 0.05), 4)
+    0.3269
+    """
+    return mean - math.sqrt(2.0 * math.log(1.0 / delta) / count)
+
+
+def acceptance_limit(accepted: int, drawn: int, delta: float) -> float:
+    """What the acceptance rate is at most, with probability 1 - delta (Clopper and Pearson).
+
+    >>> round(acceptance_limit(0, 100, 0.05), 4)
+    0.0295
+    """
+    return (
+        1.0 if accepted >= drawn else float(betaincinv(accepted + 1, drawn - accepted, 1.0 - delta))
+    )
+
+
+@dataclass
+class Filtered:
+    """Rows accepted for one round, and how many were looked at."""
+
+    X: list[Array] = field(default_factory=list)
+    labels: list[NDArray[np.intp]] = field(default_factory=list)
+    accepted: int = 0
+    drawn: int = 0
+    wrong: int = 0
+
+    def rows(self) -> tuple[Array, NDArray[np.intp]]:
+        """All that was accepted."""
+        return np.concatenate(self.X), np.concatenate(self.labels)
+
+
+class Filter:
+    """A stream of batches, and what is left of one when a round has enough.
+
+    Parameters
+    ----------
+    batches : iterable of (X, labels)
+        Endless or not; labels are 0 and 1.
+    random_state : RandomState
+        Draws who is accepted.
+    """
+
+    def __init__(
+        self, batches: Iterable[tuple[Array, NDArray[np.intp]]], random_state: np.random.RandomState
+    ) -> None:
+        self._stream: Iterator[tuple[Array, NDArray[np.intp]]] = iter(batches)
+        self._left: tuple[Array, NDArray[np.intp]] | None = None
+        self.random_state = random_state
+        self.ended = False
+        self.rows_seen = 0
+
+    def draw(self, votes: Any, wanted: int, most: int) -> Filtered:
+        """Accept rows until there are `wanted`, `most` have been looked at, or the stream ends."""
+        found = Filtered()
+        while found.accepted < wanted and found.drawn < most:
+            batch = self._next()
+            if batch is None:
+                break
+            X, labels = batch
+            margins = (2.0 * labels - 1.0) * votes(X)
+            chance = np.exp(-np.maximum(margins, 0.0))
+            accepted = np.flatnonzero(self.random_state.random_sample(len(labels)) < chance)
+            if (
+                found.accepted + len(accepted) > wanted
+            ):  # the rest of the batch is for the next round
+                used = int(accepted[wanted - found.accepted - 1]) + 1
+                self._left = X[used:], labels[used:]
+                accepted = accepted[: wanted - found.accepted]
+            else:
+                used = len(labels)
+            found.X.append(X[accepted])
+            found.labels.append(labels[accepted])
+            found.accepted += len(accepted)
+            found.drawn += used
+            found.wrong += int(np.sum(margins[:used] <= 0.0))
+            self.rows_seen += used
+        return found
+
+    def _next(self) -> tuple[Array, NDArray[np.intp]] | None:
+        if self._left is not None:
+            left, self._left = self._left, None
+            return left
+        batch = next(self._stream, None)
+        self.ended = batch is None
+        return batch
+
+
+_MOST = 64  # times the sample size are accepted for one round at most
+_RARE = 1000  # rows are looked at for each one that is accepted, before a round gives up
+
+
+def boost_stream(
+    model: Any, stream: Filter, size: int, delta: float, random_state: np.random.RandomState
+) -> None:
+    """All rounds of a fit on a stream; leaves a fitted `model`."""
+    model._heaviest, model._hypotheses, model.history_ = 0, [], History()
+    model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0
+    began, reason = time.perf_counter(), ""
+    sample = Filtered()
+    while not reason:
+        t = len(model._hypotheses) + 1
+        part = delta / (t * (t + 1))
+        sample = stream.draw(model._votes, size, size * _RARE)
+        if sample.drawn:
+            _measure_last(model, sample, part)
+        reason = _reason(model, stream, sample, size, began)
+        if not reason:
+            round_began = time.perf_counter()
+            found = _round(model, stream, sample, part, random_state)
+            if found is None:
+                reason = "no edge can be told from chance on the rows the stream gave"
+                break
+            hypothesis, edge, used = found
+            step = model.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))
+            model._hypotheses.append(hypothesis)
+            model.estimator_weights_ = np.append(model.estimator_weights_, step)
+            seconds = time.perf_counter() - round_began
+            model.history_.append(_record(t, edge, step, sample, used, seconds))
+    _finish(model, sample, reason)
+
+
+def _reason(model: Any, stream: Filter, sample: Filtered, size: int, began: float) -> str:
+    """Why to stop before another round; empty to go on."""
+    done = len(model._hypotheses)
+    last = model.history_.records[-1] if done else None
+    if last and model.target_error is not None and last.error_bound <= model.target_error:
+        return f"target_error={model.target_error:g} is certified by the acceptance rate"
+    if done >= model.n_estimators:
+        return f"n_estimators={model.n_estimators} rounds are done"
+    if model.max_seconds is not None and time.perf_counter() - began >= model.max_seconds:
+        return f"max_seconds={model.max_seconds:g} has passed"
+    if sample.accepted < size:
+        if stream.ended:
+            return f"the stream ended after {stream.rows_seen} rows"
+        return f"of {sample.drawn} rows only {sample.accepted} were accepted: hardly any is wrong"
+    return ""
+
+
+def _round(
+    model: Any, stream: Filter, sample: Filtered, delta: float, random_state: np.random.RandomState
+) -> tuple[Any, float, int] | None:
+    """A hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
+    wanted = sample.accepted
+    while True:
+        X, labels = sample.rows()
+        if len(np.unique(labels)) < 2:
+            return None
+        order = random_state.permutation(len(labels))
+        train, test = order[::2], order[1::2]
+        hypothesis = _trained(model, X[train], labels[train], random_state)
+        mean = float(np.mean((2.0 * labels[test] - 1.0) * hypothesis.scores(X[test])))
+        edge = edge_limit(mean, len(test), delta)
+        if edge >= 0.5 * mean > 0.0:
+            return hypothesis, edge, len(labels)
+        more = stream.draw(model._votes, len(labels), len(labels) * _RARE)
+        if more.accepted < len(labels) or 2 * len(labels) > _MOST * wanted:
+            return (hypothesis, edge, len(labels)) if edge > 0.0 else None
+        sample.X += more.X
+        sample.labels += more.labels
+
+
+def _trained(
+    model: Any, X: Array, labels: NDArray[np.intp], random_state: np.random.RandomState
+) -> Any:
+    from maboost.estimators.weights import row_weights
+
+    weights = row_weights(X, labels, None, None)
+    threads = Threads(available_threads(model.n_jobs))
+    learner: WeakLearner = model._learner(X, weights, threads)
+    producer = learner.prepare(X, labels, 2)
+    return producer.produce(np.ones(len(labels)), None, None, random_state)
+
+
+def _measure_last(model: Any, sample: Filtered, delta: float) -> None:
+    """What the rows drawn for this round say about the ensemble before it."""
+    records = model.history_.records
+    if records:
+        records[-1] = replace(
+            records[-1],
+            train_error=sample.wrong / sample.drawn,
+            error_bound=acceptance_limit(sample.accepted, sample.drawn, delta),
+        )
+
+
+def _record(
+    t: int, edge: float, step: float, sample: Filtered, used: int, seconds: float
+) -> Record:
+    rate = sample.accepted / sample.drawn
+    nan = math.nan
+    return Record(
+        round=t, edge=edge, step=step, gain=rate * (1.0 - math.sqrt(1.0 - edge * edge)),
+        error_bound=1.0, train_error=nan, val_error=nan, min_margin=nan, soft_margin=nan,
+        margin_bound=nan, smoothness=1.0 / rate, ess=nan, nonzero=1.0, rows_used=used, seconds=seconds,
+    )  # fmt: skip
+
+
+def _finish(model: Any, sample: Filtered, reason: str) -> None:
+    model.n_iter_ = model.best_iteration_ = len(model._hypotheses)
+    for per_row in ("_distribution", "_evidence", "_resume"):
+        model.__dict__.pop(per_row, None)
+    last = model.history_.records[-1] if model.n_iter_ else None
+    if sample.accepted and model.n_iter_:
+        X, labels = sample.rows()
+        margins = (2.0 * labels - 1.0) * model._votes(X)
+        model.probability_scale_ = probability_scale(
+            margins[:, None], np.exp(np.maximum(margins, 0.0)), DOUBT / 4.0
+        )
+    model.n_inert_rows_ = 0
+    model.certificate_ = Certificate(
+        regularizer="Entropy", domain="Hypercube", update="lazy", rounds=model.n_iter_,
+        gain=sum(r.gain for r in model.history_.records),
+        error_bound=last.error_bound if last else 1.0,
+        measured_error=last.train_error if last else 1.0, margin_bound=-math.inf, soft_margin=math.nan,
+        min_margin=math.nan, best_margin_bound=min((r.edge for r in model.history_.records), default=1.0),
+        exact=False, floor=0.0, stopped=reason,
+    )  # fmt: skip
+    if reason.startswith(("the stream ended", "no edge")):
+        warnings.warn(f"fit_stream: {reason}; the model has {model.n_iter_} rounds", stacklevel=4)

@@ -1,0 +1,1 @@
+"""Models to files and back: the model file, and exports to other libraries' formats."""

@@ -1,0 +1,204 @@
+"""The container of a model file: named arrays and one JSON document, in the safetensors format."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import stat
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_bytes
+
+__all__ = ["KEY", "MAX_BYTES", "MAX_DEPTH", "MAX_HEADER", "ModelFormatError"]
+
+Arrays = dict[str, NDArray[Any]]
+
+KEY = "maboost"  # of the document among the container's metadata
+MAX_BYTES = 1 << 30
+MAX_HEADER = 1 << 24
+MAX_DEPTH = 16
+MAX_OBJECTS, MAX_LISTS = 1 << 16, 1 << 20  # each costs far more memory than its bytes
+_LENGTH = 8  # bytes that say how long the header is
+_DTYPES = {
+    "BOOL": "|u1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
+    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+}  # fmt: skip
+
+
+class ModelFormatError(ValueError):
+    """A file that is no model file, a damaged one, or one that this version cannot read."""
+
+
+# ------------------------------------------------------------------------------------------- to bytes
+
+
+def pack(arrays: Arrays, document: dict[str, Any]) -> bytes:
+    """Arrays and a document as the bytes of a file; the same bytes for the same content."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    if len(text) > MAX_HEADER // 2:
+        raise ValueError(
+            f"names, categories and parameters take {len(text):,} bytes of JSON; a model file holds "
+            f"{MAX_HEADER // 2:,}: give long parameters as arrays, or use fewer names"
+        )
+    native = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return to_bytes(native, metadata={KEY: text})
+
+
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a whole file or none: beside the target first, on the disk, then renamed."""
+    target = os.path.realpath(path)
+    beside = f"{target}.{secrets.token_hex(8)}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(beside, flags, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def _sync_folder(folder: str) -> None:
+    """Put a rename on the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ----------------------------------------------------------------------------------------- from bytes
+
+
+def read(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """The bytes of a regular file that is not too large."""
+    about = os.stat(path)
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder, not a model file")
+    if not stat.S_ISREG(about.st_mode):
+        raise ModelFormatError("is not a regular file")
+    _check_size(about.st_size, max_bytes)
+    with open(path, "rb") as file:
+        content = file.read(about.st_size + 1)
+    if len(content) != about.st_size:
+        raise ModelFormatError("changed while it was read")
+    return content
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise ModelFormatError(
+            f"has {size:,} bytes, more than max_bytes={max_bytes:,}; if you trust it, pass a larger "
+            "max_bytes"
+        )
+
+
+def unpack(content: bytes) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays and the document of a file; nothing in them has been checked yet."""
+    length = int.from_bytes(content[:_LENGTH], "little")
+    if len(content) < _LENGTH or length > len(content) - _LENGTH:
+        raise ModelFormatError(
+            "is not a maboost model file, or is cut off: its header does not fit"
+        )
+    if length > MAX_HEADER:
+        raise ModelFormatError(f"has a header of {length:,} bytes; at most {MAX_HEADER:,} are read")
+    header = content[_LENGTH : _LENGTH + length]
+    if header.count(b"{") > MAX_OBJECTS or header.count(b"[") > MAX_LISTS:
+        raise ModelFormatError("has a header with too many parts")
+    try:
+        tensors = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
+        metadata = json.loads(header).get("__metadata__")
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
+        raise ModelFormatError(f"is not a maboost model file, or is damaged: {error}") from None
+    text = (metadata or {}).get(KEY)
+    if not isinstance(text, str):
+        raise ModelFormatError(f"is not a maboost model file: it has no metadata {KEY!r}")
+    return {name: _array(name, tensor) for name, tensor in tensors}, parsed(text)
+
+
+def _array(name: str, tensor: dict[str, Any]) -> NDArray[Any]:
+    dtype, shape = tensor["dtype"], tensor["shape"]
+    if dtype not in _DTYPES:
+        raise ModelFormatError(
+            f"array {shortened(name)} has dtype {dtype}, which has no meaning here"
+        )
+    flat = np.frombuffer(tensor["data"], dtype=_DTYPES[dtype])
+    if len(shape) > 2 or max(shape, default=0) > max(len(flat), 1 << 20):
+        raise ModelFormatError(f"array {shortened(name)} has shape {shape}, which is too large")
+    table = flat.astype(flat.dtype.newbyteorder("="), copy=False).reshape(shape)
+    if dtype != "BOOL":
+        return table
+    if table.max(initial=0) > 1:
+        raise ModelFormatError(
+            f"array {shortened(name)} holds bytes that are neither true nor false"
+        )
+    return table.view(np.bool_)
+
+
+# ----------------------------------------------------------------------------------------------- JSON
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """A JSON object: no repeated names, no numbers out of range, not nested too deeply."""
+    try:
+        document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"has a damaged document: {shortened(str(error))}") from None
+    if not isinstance(document, dict):
+        raise ModelFormatError("has a document that is no JSON object")
+    _check_tree(document, MAX_DEPTH)
+    return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ModelFormatError("names a field twice")
+    return found
+
+
+def _constant(text: str) -> float:
+    raise ModelFormatError(f"{text} is no JSON")
+
+
+def _check_tree(value: Any, depth: int) -> None:
+    """Refuse deep nesting, numbers out of range and text that is no text."""
+    if isinstance(value, list):
+        if depth == 0:
+            raise ModelFormatError(f"has a document nested more than {MAX_DEPTH} deep")
+        for part in value:
+            _check_tree(part, depth - 1)
+    elif isinstance(value, dict):
+        _check_tree(list(value), depth)
+        _check_tree(list(value.values()), depth)
+    elif isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise ModelFormatError("has an integer of more than 64 bits")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ModelFormatError("has a number out of range")
+
+
+def _check_text(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ModelFormatError("has text with half a character (a lone surrogate)") from None
+
+
+def shortened(value: Any, most: int = 200) -> str:
+    """A value for an error message."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -1,0 +1,147 @@
+"""Reading parts of a model file by name: each is taken once, checked, and nothing may be left."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.io.container import Arrays, ModelFormatError, shortened
+
+__all__ = ["Fields", "Tensors", "require"]
+
+_LARGEST = 1 << 62
+
+
+def require(condition: Any, what: str) -> None:
+    """Raise ModelFormatError unless the condition holds."""
+    if not condition:
+        raise ModelFormatError(what)
+
+
+class Fields:
+    """The fields of a JSON object.
+
+    >>> fields = Fields({"rounds": 3}, "certificate")
+    >>> fields.integer("rounds", 0)
+    3
+    >>> fields.finish()
+    """
+
+    def __init__(self, values: Any, where: str) -> None:
+        require(isinstance(values, dict), f"{where} must be a JSON object")
+        self._left = dict(values)
+        self._where = where
+
+    def take(self, name: str) -> Any:
+        """A field of any type."""
+        require(name in self._left, f"{self._where} has no field {name!r}")
+        return self._left.pop(name)
+
+    def _typed(self, name: str, wanted: type, kind: str) -> Any:
+        value = self.take(name)
+        # in Python a bool is an int too
+        good = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+        require(good, f"{self._where}.{name} must be {kind}, got {shortened(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        """A string."""
+        return str(self._typed(name, str, "text"))
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        return bool(self._typed(name, bool, "true or false"))
+
+    def items(self, name: str) -> list[Any]:
+        """A list."""
+        return list(self._typed(name, list, "a list"))
+
+    def object(self, name: str) -> Fields:
+        """An object within."""
+        return Fields(self.take(name), f"{self._where}.{name}")
+
+    def integer(self, name: str, low: int, high: int = _LARGEST) -> int:
+        """A whole number within limits."""
+        value = int(self._typed(name, int, "a whole number"))
+        require(
+            low <= value <= high,
+            f"{self._where}.{name} must be in [{low}, {high}], got {value}",
+        )
+        return value
+
+    def number(self, name: str, low: float = -math.inf, high: float = math.inf) -> float:
+        """A number within limits; NaN only where there are none."""
+        value = self.take(name)
+        if isinstance(value, dict):
+            value = special(value)
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        require(good, f"{self._where}.{name} must be a number, got {shortened(value)}")
+        free = low == -math.inf and high == math.inf
+        require(
+            free or low <= value <= high,
+            f"{self._where}.{name} must be in [{low:g}, {high:g}], got {value}",
+        )
+        return float(value)
+
+    def finish(self) -> None:
+        """Refuse fields that nobody took."""
+        unknown = sorted(self._left)
+        require(not unknown, f"{self._where} has unknown fields {shortened(unknown)}")
+
+
+class Tensors:
+    """The arrays of a file."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._left = dict(arrays)
+
+    def take(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        """An array of this dtype and shape; None stands for any length."""
+        require(name in self._left, f"array {name!r} is missing")
+        array = self._left.pop(name)
+        require(
+            array.dtype == dtype,
+            f"array {name!r} must have dtype {np.dtype(dtype)}, got {array.dtype}",
+        )
+        fits = len(array.shape) == len(shape) and all(
+            want is None or want == got for want, got in zip(shape, array.shape, strict=True)
+        )
+        require(
+            fits, f"array {name!r} must have shape {_written(shape)}, got {_written(array.shape)}"
+        )
+        return array
+
+    def any_vector(self, name: str) -> NDArray[Any]:
+        """A vector of numbers of any dtype."""
+        require(name in self._left, f"array {shortened(name)} is missing")
+        array = self._left.pop(name)
+        require(array.ndim == 1, f"array {name!r} must have one dimension, got {array.ndim}")
+        return array
+
+    def finish(self) -> None:
+        """Refuse arrays that nobody took."""
+        unknown = sorted(self._left)
+        require(not unknown, f"has unknown arrays {shortened(unknown)}")
+
+
+def _written(shape: tuple[int | None, ...]) -> str:
+    return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+
+
+def special(value: Any) -> float:
+    """A number that JSON cannot say."""
+    fields = Fields(value, "a number")
+    require(fields.text("kind") == "float", "a number must be a number")
+    name = fields.text("value")
+    fields.finish()
+    require(name in ("inf", "-inf", "nan"), f"{shortened(name)} is no special number")
+    return float(name)
+
+
+def encoded_number(value: Any) -> Any:
+    """A number for JSON; infinities and NaN by name."""
+    number = float(value)
+    return number if math.isfinite(number) else {"kind": "float", "value": repr(number)}

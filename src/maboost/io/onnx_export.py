@@ -1,0 +1,317 @@
+"""A booster over the library's own trees as an ONNX model, in double precision throughout."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.io.parts import Part, parts_by_round
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto
+
+__all__ = ["to_onnx"]
+
+# The first versions that know trees over doubles with double answers, and no later.
+_IR, _OPSET, _ML_OPSET = 10, 15, 5
+_AT_MOST, _SUM = 0, 1  # TreeEnsemble's codes of a question and of putting trees together
+
+
+def to_onnx(model: Any) -> ModelProto:
+    """A booster over the library's own trees as an ONNX model.
+
+    Parameters
+    ----------
+    model : fitted booster
+        Its estimators must be HistTreeClassifier, the default.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The input `X` is double of shape (n, n_features). The outputs are `label`, as `predict`, and
+        `probabilities`, as `predict_proba`.
+
+    Notes
+    -----
+    Trees are the operator TreeEnsemble of ai.onnx.ml 5, which ONNX Runtime has since 1.21. Older tree
+    operators answer in single precision.
+
+    Where the fit saw a data frame with text or categories, X holds their codes: the entry `categories`
+    of the model's metadata lists, by column, the categories in the order of their codes, and anything
+    else is NaN.
+
+    Raises
+    ------
+    ValueError
+        For other estimators, and for labels that are no numbers, booleans or text.
+    ImportError
+        Without onnx.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import MABoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MABoostClassifier(n_estimators=5).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+    >>> label, probabilities = session.run(None, {"X": X})
+    >>> bool(np.all(label == model.predict(X)))
+    True
+    """
+    try:
+        import onnx
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        raise ImportError("to_onnx() needs onnx: pip install maboost[onnx]") from error
+    rounds = parts_by_round(model, "to_onnx()")
+    labels = _labels(model.classes_)
+    asked = _set_columns(rounds)
+    sets, tables = _set_answers(asked) if asked else ([], [])
+    trees = _trees(rounds, asked, model.n_features_in_)
+    decisions, constants = _decisions(model)
+    graph = helper.make_graph(
+        [*sets, trees, *decisions],
+        "maboost",
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.n_features_in_])],
+        [
+            helper.make_tensor_value_info("label", labels.data_type, ["n"]),
+            helper.make_tensor_value_info(
+                "probabilities", TensorProto.DOUBLE, ["n", len(model.classes_)]
+            ),
+        ],
+        [labels, *tables, *constants],
+    )
+    made = helper.make_model(
+        graph,
+        ir_version=_IR,
+        opset_imports=[
+            helper.make_opsetid("", _OPSET),
+            helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
+        ],
+        producer_name="maboost",
+    )
+    helper.set_model_props(made, _metadata(model))
+    onnx.checker.check_model(made)
+    return made
+
+
+def _metadata(model: Any) -> dict[str, str]:
+    codes = model._codes
+    named = {str(name): categories for name, categories in codes.categories.items()}
+    names = getattr(model, "feature_names_in_", None)
+    found = {"categories": json.dumps(named, default=str)} if named else {}
+    return found | ({} if names is None else {"feature_names": json.dumps(list(names))})
+
+
+def _labels(classes: NDArray[Any]) -> TensorProto:
+    from onnx import TensorProto, helper, numpy_helper
+
+    plain = np.array(classes.tolist())
+    if plain.dtype.kind in "iu" and np.all(plain <= np.iinfo(np.int64).max):
+        plain = plain.astype(np.int64)
+    elif plain.dtype.kind == "U":
+        return helper.make_tensor("labels", TensorProto.STRING, [len(plain)], plain.tolist())
+    elif plain.dtype.kind not in "bf":
+        raise ValueError(
+            f"to_onnx() cannot write the labels {classes.tolist()!r}: they must be whole numbers, "
+            "floats, booleans or text"
+        )
+    return numpy_helper.from_array(plain, "labels")
+
+
+def _decisions(model: Any) -> tuple[list[NodeProto], list[TensorProto]]:
+    """From votes to a label and to probabilities."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    node = helper.make_node
+    scale = numpy_helper.from_array(np.array(float(model.probability_scale_)), "scale")
+    label = node("Gather", ["labels", "winner"], ["label"], axis=0)
+    scaled = node("Mul", ["votes", "scale"], ["scaled"])
+    if len(model.classes_) != 2:
+        winner = node("ArgMax", ["votes"], ["winner"], axis=1, keepdims=0)
+        shares = node("Softmax", ["scaled"], ["probabilities"], axis=1)
+        return [winner, label, scaled, shares], [scale]
+    constants = [
+        scale,
+        numpy_helper.from_array(np.array(0.0), "zero"),
+        numpy_helper.from_array(np.array([-1], dtype=np.int64), "flat"),
+    ]
+    nodes = [
+        node("Greater", ["votes", "zero"], ["positive"]),
+        node("Cast", ["positive"], ["second"], to=TensorProto.INT64),
+        node("Reshape", ["second", "flat"], ["winner"]),
+        label,
+        scaled,
+        node("Neg", ["scaled"], ["opposite"]),
+        node("Concat", ["opposite", "scaled"], ["log_odds"], axis=1),
+        node("Sigmoid", ["log_odds"], ["probabilities"]),
+    ]
+    return nodes, constants
+
+
+def _set_columns(rounds: list[list[Part]]) -> dict[tuple[int, bytes], int]:
+    """A number for every distinct question for a category set, those of a feature in a row."""
+    asked = {
+        (int(part.feature[node]), members.tobytes())
+        for parts in rounds
+        for part in parts[:1]  # the parts of a round ask the same
+        for node, members in part.members.items()
+    }
+    return {question: i for i, question in enumerate(sorted(asked))}
+
+
+def _set_answers(asked: dict[tuple[int, bytes], int]) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Append to X a column for every set: zero for its members, one for all else, NaN included.
+
+    Runtimes disagree about ONNX's own questions for sets; a lookup in a table is exact in all.
+    """
+    from onnx import helper
+
+    nodes, constants, columns = [], [], ["X"]
+    for feature in sorted({feature for feature, _ in asked}):
+        sets = [np.frombuffer(members) for f, members in asked if f == feature]
+        steps, tables = _lookup(feature, sets)
+        nodes += steps
+        constants += tables
+        columns.append(f"sets_{feature}")
+    nodes.append(helper.make_node("Concat", columns, ["columns"], axis=1))
+    return nodes, constants
+
+
+def _lookup(
+    feature: int, sets: list[NDArray[np.float64]]
+) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Find a value's place among the codes, from one; zero is the place of all else."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    codes = np.unique(np.concatenate(sets))
+    outside = np.ones((len(codes) + 1, len(sets)))
+    outside[1:] = np.column_stack([~np.isin(codes, members) for members in sets])
+    held = {
+        "at": np.array([feature], dtype=np.int64),
+        "codes": codes,
+        "places": np.arange(1.0, len(codes) + 1.0),
+        "outside": outside,
+    }
+    constants = [numpy_helper.from_array(v, f"{name}_{feature}") for name, v in held.items()]
+    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
+        ("Gather", ["X", f"at_{feature}"], "value", {"axis": 1}),
+        ("Equal", [f"value_{feature}", f"codes_{feature}"], "same", {}),
+        ("Cast", [f"same_{feature}"], "hit", {"to": TensorProto.DOUBLE}),
+        ("MatMul", [f"hit_{feature}", f"places_{feature}"], "found", {}),
+        ("Cast", [f"found_{feature}"], "place", {"to": TensorProto.INT64}),
+        ("Gather", [f"outside_{feature}", f"place_{feature}"], "sets", {"axis": 0}),
+    ]
+    return [
+        helper.make_node(kind, inputs, [f"{output}_{feature}"], **options)
+        for kind, inputs, output, options in steps
+    ], constants
+
+
+def _trees(
+    rounds: list[list[Part]], asked: dict[tuple[int, bytes], int], columns: int
+) -> NodeProto:
+    """The operator that turns columns into votes of shape (n, answers)."""
+    from onnx import helper, numpy_helper
+
+    table = _Table(asked, columns)
+    for parts in rounds:
+        for answer, part in enumerate(parts):
+            table.add(part, answer)
+    count = len(table.feature)
+    return helper.make_node(
+        "TreeEnsemble",
+        ["columns" if asked else "X"],
+        ["votes"],
+        domain="ai.onnx.ml",
+        n_targets=len(rounds[0]),
+        aggregate_function=_SUM,
+        tree_roots=table.roots,
+        nodes_featureids=table.feature,
+        nodes_splits=numpy_helper.from_array(np.array(table.threshold, dtype=np.float64)),
+        nodes_modes=numpy_helper.from_array(np.full(count, _AT_MOST, dtype=np.uint8)),
+        nodes_truenodeids=table.yes,
+        nodes_falsenodeids=table.no,
+        nodes_trueleafs=table.yes_leaf,
+        nodes_falseleafs=table.no_leaf,
+        nodes_missing_value_tracks_true=table.missing_yes,
+        leaf_targetids=table.answer,
+        leaf_weights=numpy_helper.from_array(np.array(table.value, dtype=np.float64)),
+    )
+
+
+class _Table:
+    """Trees laid end to end: questions in one list, leaves in another.
+
+    Every question is whether a value is at most a threshold; those for a category set are put to the
+    columns behind the features.
+    """
+
+    def __init__(self, asked: dict[tuple[int, bytes], int], columns: int) -> None:
+        self.asked, self.columns = asked, columns
+        self.roots: list[int] = []
+        self.feature: list[int] = []
+        self.threshold: list[float] = []
+        self.yes: list[int] = []
+        self.no: list[int] = []
+        self.yes_leaf: list[int] = []
+        self.no_leaf: list[int] = []
+        self.missing_yes: list[int] = []
+        self.answer: list[int] = []
+        self.value: list[float] = []
+
+    def add(self, part: Part, answer: int) -> None:
+        """Append a tree that contributes to one answer."""
+        self.roots.append(len(self.feature))
+        inner = part.inner
+        leaves = part.leaves[::-1]  # see _places
+        place = self._places(part, inner, leaves)
+        self.answer += [answer] * len(leaves)
+        self.value += part.value[leaves].tolist()
+        if not len(inner):  # a question whose answers both lead to the only leaf
+            self._ask(0, np.inf, (place[0], True), (place[0], True), True)
+        for node in inner.tolist():
+            feature, threshold = int(part.feature[node]), float(part.threshold[node])
+            if node in part.members:
+                question = feature, part.members[node].tobytes()
+                feature, threshold = self.columns + self.asked[question], 0.5
+            yes, no = (
+                (place[child], bool(part.feature[child] < 0))
+                for child in (part.yes[node], part.no[node])
+            )
+            self._ask(feature, threshold, yes, no, bool(part.missing_yes[node]))
+
+    def _places(
+        self, part: Part, inner: NDArray[np.intp], leaves: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """Where the nodes are in the list of questions or in that of leaves.
+
+        Some versions of ONNX Runtime take a root for a single leaf if its children have the same place,
+        even if one is a question and the other a leaf. A leaf below the root is the first of its tree;
+        in reverse order its place lies behind those of all its questions.
+        """
+        place = np.empty(len(part.feature), dtype=np.int64)
+        place[inner] = len(self.feature) + np.arange(len(inner))
+        place[leaves] = len(self.value) + np.arange(len(leaves))
+        return place
+
+    def _ask(
+        self,
+        feature: int,
+        threshold: float,
+        yes: tuple[Any, bool],
+        no: tuple[Any, bool],
+        missing_yes: bool,
+    ) -> None:
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.yes.append(int(yes[0]))
+        self.yes_leaf.append(int(yes[1]))
+        self.no.append(int(no[0]))
+        self.no_leaf.append(int(no[1]))
+        self.missing_yes.append(int(missing_yes))

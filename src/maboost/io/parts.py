@@ -1,0 +1,142 @@
+"""A fitted booster as a sum of trees with one number a leaf, the form that other libraries know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from maboost.learners.tree.learner import TreeHypothesis
+from maboost.learners.tree.predictor import Tree
+
+__all__ = ["Part", "parts_by_round"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tree of questions, with one number a leaf.
+
+    A node asks whether a value is at most its threshold, or whether it is one of its members. Members
+    never include what is missing or unseen: at such a node both count as a no.
+
+    Attributes
+    ----------
+    feature : int array, -1 at leaves; the root is first and every child after its parent
+    threshold : float array
+    members : dict
+        By node the categories it asks for.
+    yes, no : int arrays; the children
+    missing_yes : bool array; whether NaN follows the yes
+    value : float array; the step times the answer
+    weight : float array; how much of the round's distribution reached a node
+    gain : float array; shares of the model's importances
+    """
+
+    feature: NDArray[np.int32]
+    threshold: Array
+    members: dict[int, Array]
+    yes: NDArray[np.int32]
+    no: NDArray[np.int32]
+    missing_yes: NDArray[np.bool_]
+    value: Array
+    weight: Array
+    gain: Array
+
+    @property
+    def inner(self) -> NDArray[np.intp]:
+        """The nodes that ask."""
+        return np.flatnonzero(self.feature >= 0)
+
+    @property
+    def leaves(self) -> NDArray[np.intp]:
+        """The nodes that answer."""
+        return np.flatnonzero(self.feature < 0)
+
+
+def parts_by_round(model: Any, target: str) -> list[list[Part]]:
+    """The parts of every round: one for two classes, one a class for more.
+
+    Their sum, taken in this order, is `decision_function`. A model without rounds is one constant.
+
+    Parameters
+    ----------
+    model : fitted booster
+    target : str
+        The method that asks, for the error.
+    """
+    check_is_fitted(model)
+    if not model._hypotheses:
+        return [[_constant(value) for value in _without_rounds(model)]]
+    steps = model.estimator_weights_
+    total = float(np.sum(steps))
+    rounds = []
+    for t, (step, hypothesis) in enumerate(zip(steps, model._hypotheses, strict=True)):
+        if not isinstance(hypothesis, TreeHypothesis):
+            raise ValueError(_foreign(hypothesis, t, target))
+        rounds.append(_parts(hypothesis.tree, float(step), model.n_features_in_, total))
+    return rounds
+
+
+def _foreign(hypothesis: Any, t: int, target: str) -> str:
+    name = type(getattr(hypothesis, "estimator", hypothesis)).__name__
+    return (
+        f"{target} writes the trees of HistTreeClassifier, the default estimator, but round {t + 1} of "
+        f"this model is a {name}, whose inside it does not know: fit with estimator=None or a "
+        "HistTreeClassifier"
+    )
+
+
+def _without_rounds(model: Any) -> list[float]:
+    """What a model without rounds answers: all votes are for the heaviest class."""
+    classes = len(model.classes_)
+    if classes == 1:
+        return [0.0]
+    if classes == 2:
+        return [2.0 * model._heaviest - 1.0]
+    return [float(k == model._heaviest) for k in range(classes)]
+
+
+def _constant(value: float) -> Part:
+    nothing, zero = np.full(1, -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    return Part(
+        nothing, np.zeros(1), {}, zero, zero, np.zeros(1, dtype=bool), np.array([value]), np.ones(1),
+        np.zeros(1),
+    )  # fmt: skip
+
+
+def _parts(tree: Tree, step: float, columns: int, total: float) -> list[Part]:
+    answers = tree.value.shape[1]
+    asks_set = tree.category_set >= 0
+    members = {int(node): _members(tree, int(node)) for node in np.flatnonzero(asks_set)}
+    turned = asks_set & tree.missing_left
+    gain = np.where(tree.feature >= 0, tree.gain, 0.0)
+    share = gain.sum() * total * answers / step if gain.sum() > 0.0 and step else 1.0
+    return [
+        Part(
+            tree.feature,
+            tree.threshold,
+            members,
+            np.where(turned, tree.right, tree.left).astype(np.int32),
+            np.where(turned, tree.left, tree.right).astype(np.int32),
+            tree.missing_left & ~asks_set,
+            step * tree.value[:, k],
+            tree.weight,
+            gain / share,
+        )
+        for k in range(answers)
+    ]
+
+
+def _members(tree: Tree, node: int) -> Array:
+    """The categories that do not go where missing values go."""
+    left = tree.categories[int(tree.category_set[node])]
+    if not tree.missing_left[node]:
+        return left
+    known = tree.known[int(tree.feature[node])]
+    others: Array = np.setdiff1d(known, left)
+    return others

@@ -1,0 +1,57 @@
+"""The versions of the model file, and how older ones become the current one.
+
+Version 1 had neither a scale of the probabilities nor the errors of data sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maboost.io.container import Arrays
+from maboost.io.fields import Fields, require
+
+__all__ = ["FORMAT", "SCHEMA", "upgraded"]
+
+FORMAT = "maboost model"
+SCHEMA = 2
+
+Parts = tuple[Arrays, dict[str, Any]]
+
+
+def upgraded(arrays: Arrays, document: dict[str, Any]) -> Parts:
+    """The parts of a file as the current version has them."""
+    require(
+        document.get("format") == FORMAT,
+        f"is not a maboost model file: its format is not {FORMAT!r}",
+    )
+    schema = Fields(document, "the document").integer("schema", 0)
+    supported = [*sorted(_UPGRADES), SCHEMA]
+    require(
+        schema in supported,
+        f"has schema version {schema}; this version of maboost reads "
+        f"{', '.join(map(str, supported))}" + (": install a newer one" if schema > SCHEMA else ""),
+    )
+    while schema < SCHEMA:
+        arrays, document = _UPGRADES[schema](arrays, document)
+        schema += 1
+    return arrays, document | {"schema": SCHEMA}
+
+
+def _from_1(arrays: Arrays, document: dict[str, Any]) -> Parts:
+    """Probabilities had the scale 2, and there were no errors by source."""
+    require("probability_scale" not in document, "schema 1 has no field 'probability_scale'")
+    require("group_errors" not in arrays, "schema 1 has no array 'group_errors'")
+    history = document.get("history")
+    require(isinstance(history, dict), "the document has no object 'history'")
+    require("history" in arrays, "array 'history' is missing")
+    rounds = len(arrays["history"]) if arrays["history"].ndim else 0
+    return (
+        arrays | {"group_errors": np.zeros((0, rounds))},
+        document | {"probability_scale": 2.0, "history": {"groups": [], **document["history"]}},
+    )
+
+
+_UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {1: _from_1}

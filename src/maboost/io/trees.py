@@ -1,0 +1,291 @@
+"""Trees as flat arrays, end to end, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.io.container import Arrays
+from maboost.io.fields import Tensors, require
+from maboost.learners.tree.layout import N_BINS
+from maboost.learners.tree.predictor import Tree
+
+__all__ = ["flat", "read_trees"]
+
+MAX_TREES = 1 << 18  # each costs far more memory than its bytes
+MAX_CATEGORICAL = 1 << 20  # columns; likewise
+_MOST = 1e100  # of a gain or a weight: sums of them stay numbers
+_SIMPLEX = 1e-6  # by how much the answers of a node may miss one
+
+_NODES = (
+    "feature", "threshold", "left", "right", "missing_left", "category_set", "value", "gain", "weight",
+)  # fmt: skip
+
+
+def flat(trees: list[Tree], answers: int) -> Arrays:
+    """Trees as arrays over all their nodes.
+
+    `category_set` counts the sets of its own tree, `left` and `right` the nodes of their own tree.
+    """
+    known = trees[0].known if trees else {}
+    for tree in trees:
+        if not _same(known, tree.known):
+            raise ValueError(
+                "the trees know different categories (categorical_features was changed between two "
+                "fits with warm_start): a model file holds one set for all, so fit anew"
+            )
+    columns = sorted(known)
+    sets = [s for tree in trees for s in tree.categories]
+    empty = trees or [_no_tree(answers)]
+    nodes = {name: np.concatenate([getattr(t, name) for t in empty]) for name in _NODES}
+    return nodes | {
+        "tree_start": _starts([len(t.feature) for t in trees]),
+        "tree_sets": _starts([len(t.categories) for t in trees]),
+        "set_start": _starts([len(s) for s in sets]),
+        "set_values": np.concatenate([*sets, np.empty(0)]),
+        "known_feature": np.array(columns, dtype=np.int32),
+        "known_start": _starts([len(known[f]) for f in columns]),
+        "known_values": np.concatenate([*(known[f] for f in columns), np.empty(0)]),
+    }
+
+
+def _same(one: dict[int, Any], other: dict[int, Any]) -> bool:
+    if one is other:
+        return True
+    return one.keys() == other.keys() and all(np.array_equal(one[f], other[f]) for f in one)
+
+
+def _starts(lengths: list[int]) -> NDArray[np.int64]:
+    return np.cumsum([0, *lengths]).astype(np.int64)
+
+
+def _no_tree(answers: int) -> Tree:
+    whole, real = np.empty(0, dtype=np.int32), np.empty(0)
+    return Tree(
+        whole, real, whole, whole, np.empty(0, dtype=bool), whole, [], np.empty((0, answers)), real,
+        real, np.empty((0, N_BINS), dtype=bool), {},
+    )  # fmt: skip
+
+
+def read_trees(
+    arrays: Tensors, n_classes: int, n_features: int, categories: dict[int, int]
+) -> list[Tree]:
+    """Trees from arrays, after a check of everything that prediction relies on.
+
+    Parameters
+    ----------
+    arrays : Tensors
+    n_classes, n_features : int
+    categories : dict
+        How many categories a coded column has.
+    """
+    known = _Known.read(arrays, n_features, categories)
+    nodes = _Nodes.read(arrays, 1 if n_classes <= 2 else n_classes)
+    sets = _Sets.read(arrays, len(nodes.start) - 1)
+    nodes.check_shape(n_features)
+    nodes.check_numbers()
+    _check_sets(nodes, sets, known)
+    return _trees(nodes, sets, known.by_column())
+
+
+def _offsets(arrays: Tensors, name: str, pieces: int | None, total: int) -> NDArray[np.int64]:
+    """Where pieces start, and at the end how much there is in all."""
+    start = arrays.take(name, np.int64, (None if pieces is None else pieces + 1,))
+    require(
+        len(start) and start[0] == 0 and start[-1] == total and np.all(start[1:] >= start[:-1]),
+        f"array {name!r} must rise from 0 to {total}",
+    )
+    return start
+
+
+def _owners(start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For every entry the piece it lies in."""
+    return np.repeat(np.arange(len(start) - 1), np.diff(start))
+
+
+def _check_sorted(values: NDArray[np.float64], start: NDArray[np.int64], name: str) -> None:
+    rises = np.diff(values) > 0.0
+    same = np.diff(_owners(start)) == 0
+    require(np.all(np.isfinite(values)), f"array {name!r} must be finite")
+    require(np.all(rises | ~same), f"array {name!r} must be sorted and unique in every set")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The categories of each categorical column."""
+
+    feature: NDArray[np.int32]
+    start: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def read(cls, arrays: Tensors, n_features: int, categories: dict[int, int]) -> _Known:
+        feature = arrays.take("known_feature", np.int32, (None,))
+        require(len(feature) <= MAX_CATEGORICAL, "has too many categorical columns")
+        values = arrays.take("known_values", np.float64, (None,))
+        start = _offsets(arrays, "known_start", len(feature), len(values))
+        require(
+            np.all(np.diff(feature) > 0) and np.all((feature >= 0) & (feature < n_features)),
+            f"array 'known_feature' must rise within the {n_features} columns",
+        )
+        _check_sorted(values, start, "known_values")
+        known = cls(feature, start, values)
+        for f, codes in known.by_column().items():
+            count = categories.get(f)
+            fits = count is None or np.all(
+                (codes >= 0) & (codes < count) & (np.floor(codes) == codes)
+            )
+            require(fits, f"array 'known_values' has codes for column {f} that are no category")
+        return known
+
+    def by_column(self) -> dict[int, NDArray[np.float64]]:
+        ends = zip(self.start[:-1].tolist(), self.start[1:].tolist(), strict=True)
+        return {f: self.values[a:b] for f, (a, b) in zip(self.feature.tolist(), ends, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """The categories that go left at a node."""
+
+    tree: NDArray[np.int64]
+    start: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def read(cls, arrays: Tensors, trees: int) -> _Sets:
+        values = arrays.take("set_values", np.float64, (None,))
+        start = _offsets(arrays, "set_start", None, len(values))
+        _check_sorted(values, start, "set_values")
+        return cls(_offsets(arrays, "tree_sets", trees, len(start) - 1), start, values)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """All nodes of all trees."""
+
+    start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    category_set: NDArray[np.int32]
+    value: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    @classmethod
+    def read(cls, arrays: Tensors, answers: int) -> _Nodes:
+        feature = arrays.take("feature", np.int32, (None,))
+        n = len(feature)
+        require(n < 1 << 31, "has too many nodes")
+        start = _offsets(arrays, "tree_start", None, n)
+        require(np.all(np.diff(start) > 0), "array 'tree_start' must rise: a tree has a node")
+        require(len(start) <= MAX_TREES + 1, f"has more than {MAX_TREES:,} trees")
+        return cls(
+            start,
+            feature,
+            arrays.take("threshold", np.float64, (n,)),
+            arrays.take("left", np.int32, (n,)),
+            arrays.take("right", np.int32, (n,)),
+            arrays.take("missing_left", np.bool_, (n,)),
+            arrays.take("category_set", np.int32, (n,)),
+            arrays.take("value", np.float64, (n, answers)),
+            arrays.take("gain", np.float64, (n,)),
+            arrays.take("weight", np.float64, (n,)),
+        )
+
+    def check_shape(self, n_features: int) -> None:
+        """Every node but a root is the child of one earlier node of its tree."""
+        require(
+            np.all((self.feature >= -1) & (self.feature < n_features)),
+            f"array 'feature' must name one of the {n_features} columns, or -1 at a leaf",
+        )
+        leaf = self.feature < 0
+        idle = (self.left == 0) & (self.right == 0) & (self.category_set == -1)
+        idle &= np.isposinf(self.threshold) & ~self.missing_left & (self.gain == 0.0)
+        require(np.all(idle | ~leaf), "a leaf must have no children, no question and no gain")
+        inner = np.flatnonzero(~leaf)
+        tree = _owners(self.start)[inner]
+        first, last = self.start[tree], self.start[tree + 1]
+        left, right = first + self.left[inner], first + self.right[inner]
+        require(
+            np.all((left > inner) & (right == left + 1) & (right < last)),
+            "children must follow their parent within the tree, the right one next to the left",
+        )
+        parents = np.bincount(np.concatenate([left, right]), minlength=len(leaf))
+        wanted = np.ones(len(leaf), dtype=np.int64)
+        wanted[self.start[:-1]] = 0
+        require(np.array_equal(parents, wanted), "every node but a root must have one parent")
+
+    def check_numbers(self) -> None:
+        """Thresholds are no NaN, answers lie where scores lie, gains and weights can be summed."""
+        require(
+            np.all(self.threshold > -np.inf), "array 'threshold' must be finite or plus infinity"
+        )
+        for name in ("gain", "weight"):
+            numbers = getattr(self, name)
+            good = np.all((numbers >= 0.0) & (numbers <= _MOST))
+            require(good, f"array {name!r} must be finite and not negative")
+        if self.value.shape[1] == 1:
+            require(np.all(np.abs(self.value) <= 1.0), "array 'value' must lie in [-1, 1]")
+            return
+        inside = np.all(self.value >= 0.0) and np.all(
+            np.abs(self.value.sum(axis=1) - 1.0) <= _SIMPLEX
+        )
+        require(inside, "array 'value' must hold probabilities that sum to one")
+
+
+def _check_sets(nodes: _Nodes, sets: _Sets, known: _Known) -> None:
+    """Nodes on categorical columns own a set each, of categories that the column has."""
+    asks = np.isin(nodes.feature, known.feature)
+    require(
+        np.array_equal(nodes.category_set >= 0, asks) and np.all(nodes.category_set >= -1),
+        "array 'category_set' must name a set where the column is categorical, and -1 elsewhere",
+    )
+    require(
+        np.all(np.isposinf(nodes.threshold[asks])),
+        "array 'threshold' must be infinite where the column is categorical",
+    )
+    at = np.flatnonzero(asks)
+    tree = _owners(nodes.start)[at]
+    chosen = sets.tree[tree] + nodes.category_set[at]
+    require(np.all(chosen < sets.tree[tree + 1]), "array 'category_set' is out of range")
+    used = np.bincount(chosen, minlength=len(sets.start) - 1)
+    require(np.all(used == 1), "every set of categories must belong to one node")
+    feature = np.empty(len(sets.start) - 1, dtype=np.int64)
+    feature[chosen] = nodes.feature[at]
+    column = np.searchsorted(known.feature, feature[_owners(sets.start)])
+    place = _place(known.values, sets.values)
+    span = len(known.values) + 1
+    having = _owners(known.start) * span + _place(known.values, known.values)
+    require(
+        np.all(np.isin(sets.values, known.values))
+        and np.all(np.isin(column * span + place, having)),
+        "array 'set_values' has values that are no category of their column",
+    )
+
+
+def _place(values: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The rank of numbers among the distinct values."""
+    return np.searchsorted(np.unique(values), of)
+
+
+def _trees(nodes: _Nodes, sets: _Sets, known: dict[int, NDArray[np.float64]]) -> list[Tree]:
+    unbinned = np.zeros((0, N_BINS), dtype=bool)  # decisions on bins are for training only
+    ends, piece = nodes.start.tolist(), sets.start.tolist()
+    groups = sets.tree.tolist()
+    trees = []
+    for t in range(len(ends) - 1):
+        its = slice(ends[t], ends[t + 1])
+        sides = [sets.values[piece[s] : piece[s + 1]] for s in range(groups[t], groups[t + 1])]
+        tree = Tree(
+            nodes.feature[its], nodes.threshold[its], nodes.left[its], nodes.right[its],
+            nodes.missing_left[its], nodes.category_set[its], sides, nodes.value[its],
+            nodes.gain[its], nodes.weight[its], unbinned, known,
+        )  # fmt: skip
+        trees.append(tree)
+    return trees

@@ -1,0 +1,8 @@
+"""The HTML report of a fitted booster: one file that a manager reads and a statistician checks.
+
+Needs jinja2: ``pip install maboost[report]``.
+"""
+
+from maboost.report.writer import write_report
+
+__all__ = ["write_report"]

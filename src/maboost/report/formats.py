@@ -1,0 +1,157 @@
+"""Numbers and values as a reader sees them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "MISSING",
+    "at_least",
+    "at_most",
+    "code",
+    "count",
+    "is_missing",
+    "listed",
+    "number",
+    "percent",
+    "plain",
+    "text",
+]
+
+MISSING = "–"  # noqa: RUF001
+_LONGEST = 200
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell of a table holds nothing: None, NaN, NaT, NA."""
+    if value is None:
+        return True
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, Real) and math.isnan(value)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number in a few digits.
+
+    >>> number(1234567), number(0.123456), number(float("nan")), number(float("-inf"))
+    ('1,234,567', '0.1235', '–', '−∞')
+    """
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    value = float(value)
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"  # noqa: RUF001
+    return f"{value:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A share in per cent, three digits.
+
+    >>> percent(0.05318), percent(0.0), percent(1.0), percent(1e-9)
+    ('5.32%', '0%', '100%', 'under 0.0001%')
+    """
+    return _percent(share, ROUND_HALF_EVEN, "under ")
+
+
+def at_most(share: float) -> str:
+    """An upper bound in per cent: rounded up, so that what is written is true.
+
+    >>> at_most(0.25), at_most(0.12341), at_most(1e-9)
+    ('25%', '12.4%', '0.0001%')
+    """
+    return _percent(share, ROUND_CEILING, "")
+
+
+def at_least(value: float) -> str:
+    """A lower bound as a number: rounded down.
+
+    >>> at_least(0.12349), at_least(-0.12341), at_least(float("-inf"))
+    ('0.1234', '-0.1235', '−∞')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    return f"{_rounded(value, 4, ROUND_FLOOR):g}"
+
+
+def _percent(share: float, rounding: str, below: str) -> str:
+    if is_missing(share):
+        return MISSING
+    if 0.0 < share < 1e-6:
+        return f"{below}0.0001%"
+    return f"{_rounded(100.0 * share, 3, rounding):g}%"
+
+
+def _rounded(value: float, digits: int, rounding: str) -> float:
+    """To so many digits, after what floating point added in the last ones is gone."""
+    exact = Decimal(f"{value:.12g}")
+    if not exact:
+        return 0.0
+    unit = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return float(exact.quantize(unit, rounding=rounding))
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """How many of something.
+
+    >>> count(1, "row"), count(1200, "row"), count(2, "class", "classes")
+    ('1 row', '1,200 rows', '2 classes')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def text(value: Any, longest: int = _LONGEST) -> str:
+    r"""A value of a table: short, on one line, without invisible signs.
+
+    >>> text(0.123456789), text("two\nlines"), text(None), text("a" * 9, 5)
+    ('0.123457', 'two lines', '–', 'aaaa…')
+    """
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, np.generic):
+        value = value.item()
+    written = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return _short(written.translate(_CONTROL), longest)
+
+
+def code(value: Any, longest: int = 400) -> str:
+    """A parameter as Python writes it, without addresses in memory, which differ in every run.
+
+    >>> code("auto"), code(len)
+    ("'auto'", '<built-in function len>')
+    """
+    return _short(_ADDRESS.sub("", repr(plain(value))).translate(_CONTROL), longest)
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _short(written: str, longest: int) -> str:
+    written = re.sub(r"\s+", " ", written)
+    return written if len(written) <= longest else written[: longest - 1] + "…"
+
+
+def listed(values: Sequence[Any], most: int = 5) -> str:
+    """Values in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(range(8), most=3)
+    ('a, b and c', '0, 1, 2 and 5 others')
+    """
+    shown = [text(v, 40) for v in list(values)[:most]]
+    left = len(values) - len(shown)
+    if left:
+        return f"{', '.join(shown)} and {count(left, 'other')}"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,104 @@
+"""From a subject to the bytes of a page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import platform
+import re
+from importlib.metadata import version
+from typing import Any
+
+from maboost._version import __version__
+from maboost.report import labels, rounds, sections, summary
+from maboost.report.blocks import Section
+from maboost.report.subject import Subject
+
+__all__ = ["page"]
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def page(subject: Subject) -> str:
+    """The report as HTML."""
+    environment = _environment()
+    script, style = (_asset(environment, name) for name in ("report.js", "report.css"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    from markupsafe import Markup
+
+    return str(
+        environment.get_template("report.html").render(
+            title=summary.title(subject),
+            lead=summary.lead(subject),
+            tiles=summary.tiles(subject),
+            summary=summary.paragraphs(subject),
+            sections=_sections(subject),
+            version=__version__,
+            script=Markup(script),
+            script_hash=digest,
+            style=Markup(style),
+        )
+    )
+
+
+def _sections(subject: Subject) -> list[Section]:
+    found = [
+        sections.data_section(subject),
+        rounds.error_section(subject),
+        labels.margin_section(subject),
+        rounds.distribution_section(subject),
+        rounds.source_section(subject),
+        labels.suspect_section(subject),
+        sections.importance_section(subject),
+        sections.certificate_section(subject),
+        sections.parameter_section(subject, _versions()),
+    ]
+    return [section for section in found if section is not None]
+
+
+def _versions() -> dict[str, str]:
+    packages = ("numpy", "scipy", "numba", "scikit-learn")
+    return {
+        "maboost": __version__,
+        **{name: version(name) for name in packages},
+        "Python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install maboost[report]") from error
+    environment = Environment(
+        loader=PackageLoader("maboost.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["prose"] = _prose
+    environment.filters["breakable"] = _breakable
+    return environment
+
+
+def _asset(environment: Any, name: str) -> str:
+    """A file that is put into the page as it is."""
+    source, _, _ = environment.loader.get_source(environment, name)
+    return str(source)
+
+
+def _breakable(name: str) -> Any:
+    """Escaped; a long name may go on in the next line after an underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))
+
+
+def _prose(words: str) -> Any:
+    """Escaped, with code between backticks."""
+    from markupsafe import Markup, escape
+
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(words))))

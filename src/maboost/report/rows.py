@@ -1,0 +1,178 @@
+"""The rows of any table, as the reader gave them: names, single values, what a column holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maboost.report.formats import is_missing
+
+__all__ = ["ColumnFacts", "Rows", "rows_of"]
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is in a column.
+
+    Attributes
+    ----------
+    missing : int
+        Values that are not there.
+    low, middle, high : float
+        Smallest value, median and largest; NaN for a column of text or categories.
+    distinct : int
+        Different values.
+    commonest : any
+        The most frequent value of a column of text or categories; None otherwise.
+    """
+
+    missing: int
+    low: float
+    middle: float
+    high: float
+    distinct: int
+    commonest: Any = None
+
+
+class Rows(Protocol):
+    """What the report asks of a table."""
+
+    shape: tuple[int, int]
+    names: list[str] | None
+
+    def missing(self) -> NDArray[np.intp]:
+        """Missing values by column."""
+        ...
+
+    def facts(self, column: int) -> ColumnFacts:
+        """What is in a column."""
+        ...
+
+    def values(self, column: int, rows: Sequence[int]) -> list[Any]:
+        """Some of the values of a column."""
+        ...
+
+
+def rows_of(X: Any) -> Rows:
+    """The rows of an array, a data frame of any library, or a sparse matrix."""
+    if sp.issparse(X):
+        return _SparseRows(X)
+    if not isinstance(X, np.ndarray | list | tuple):
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            return _FrameRows(frame)
+    return _ArrayRows(np.asarray(X))
+
+
+def _number_facts(values: NDArray[np.float64]) -> ColumnFacts:
+    there = values[~np.isnan(values)]
+    missing = len(values) - len(there)
+    if not len(there):
+        return ColumnFacts(missing, np.nan, np.nan, np.nan, 0)
+    low, high = float(there.min()), float(there.max())
+    distinct = len(np.unique(there))
+    return ColumnFacts(missing, low, float(np.median(there)), high, distinct)
+
+
+def _value_facts(counts: dict[Any, int], missing: int) -> ColumnFacts:
+    commonest = min(counts, key=lambda v: (-counts[v], str(v)), default=None)
+    return ColumnFacts(missing, np.nan, np.nan, np.nan, len(counts), commonest)
+
+
+class _ArrayRows:
+    def __init__(self, X: NDArray[Any]) -> None:
+        if X.ndim != 2:
+            raise ValueError(f"X must be a table of rows and columns, got shape {X.shape}")
+        self.X = X
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.names: list[str] | None = None
+
+    def _numbers(self, column: int) -> NDArray[np.float64] | None:
+        try:
+            return self.X[:, column].astype(np.float64)
+        except (TypeError, ValueError):
+            return None
+
+    def missing(self) -> NDArray[np.intp]:
+        if self.X.dtype.kind in "biu":
+            return np.zeros(self.shape[1], dtype=np.intp)
+        if self.X.dtype.kind == "f":
+            return np.asarray(np.isnan(self.X).sum(axis=0))
+        columns = range(self.shape[1])
+        return np.array([sum(map(is_missing, self.X[:, j])) for j in columns], dtype=np.intp)
+
+    def facts(self, column: int) -> ColumnFacts:
+        numbers = self._numbers(column)
+        if numbers is not None:
+            return _number_facts(numbers)
+        there = [v for v in self.X[:, column].tolist() if not is_missing(v)]
+        return _value_facts(Counter(there), self.shape[0] - len(there))
+
+    def values(self, column: int, rows: Sequence[int]) -> list[Any]:
+        return list(self.X[list(rows), column].tolist())
+
+
+class _FrameRows:
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.shape = (int(frame.shape[0]), int(frame.shape[1]))
+        self.names: list[str] | None = [str(name) for name in frame.columns]
+
+    def _numbers(self, column: int) -> NDArray[np.float64] | None:
+        import narwhals.stable.v2 as nw
+
+        series = self.frame[:, column]
+        if not (series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean)):
+            return None
+        return np.asarray(series.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+
+    def missing(self) -> NDArray[np.intp]:
+        counts = []
+        for j in range(self.shape[1]):
+            numbers = self._numbers(j)
+            empty = self.frame[:, j].null_count() if numbers is None else np.isnan(numbers).sum()
+            counts.append(int(empty))
+        return np.array(counts, dtype=np.intp)
+
+    def facts(self, column: int) -> ColumnFacts:
+        numbers = self._numbers(column)
+        if numbers is not None:
+            return _number_facts(numbers)
+        series = self.frame[:, column]
+        counts = series.drop_nulls().value_counts(name="count")
+        by_value = dict(zip(counts[:, 0].to_list(), counts[:, 1].to_list(), strict=True))
+        by_value = {value: n for value, n in by_value.items() if n}
+        return _value_facts(by_value, int(series.null_count()))
+
+    def values(self, column: int, rows: Sequence[int]) -> list[Any]:
+        values: list[Any] = self.frame[:, column][list(rows)].to_list()
+        return values
+
+
+class _SparseRows:
+    def __init__(self, X: Any) -> None:
+        self.X = sp.csc_array(X)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.names: list[str] | None = None
+
+    def _column(self, column: int) -> NDArray[np.float64]:
+        return np.asarray(self.X[:, [column]].toarray(), dtype=np.float64)[:, 0]
+
+    def missing(self) -> NDArray[np.intp]:
+        empty = np.isnan(self.X.data.astype(np.float64))
+        columns = np.repeat(np.arange(self.shape[1]), np.diff(self.X.indptr))
+        return np.bincount(columns[empty], minlength=self.shape[1])
+
+    def facts(self, column: int) -> ColumnFacts:
+        return _number_facts(self._column(column))
+
+    def values(self, column: int, rows: Sequence[int]) -> list[Any]:
+        return list(self._column(column)[list(rows)].tolist())

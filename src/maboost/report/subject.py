@@ -1,0 +1,242 @@
+"""What the report is about: a fitted booster and the rows that came with it, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from maboost.estimators.table import label_array
+from maboost.estimators.weights import row_weights
+from maboost.report.rows import Rows, rows_of
+
+__all__ = ["LabelledRows", "Subject", "TestRows", "fitted_booster"]
+
+Array = NDArray[np.float64]
+
+_NO_ROUNDS = "The model has no rounds, so that it knows nothing about single labels."
+_ONE_CLASS = "All labels are the same, so that none looks wrong."
+_NO_EVIDENCE = (
+    "Which labels look wrong is known to the model that was fitted. A loaded model, or one cut after "
+    "a round, does not remember its training rows: write the report from the fitted model."
+)
+_NO_PANDAS = "The suspect labels need pandas: `pip install pandas`."
+_NO_IMPORTANCES = (
+    "The estimators of this model do not say how much they use each feature. Trees do, such as "
+    "`HistTreeClassifier`."
+)
+
+
+def fitted_booster(model: Any) -> Any:
+    """The model, if it is a fitted booster."""
+    check_is_fitted(model)
+    if not (hasattr(model, "history_") and hasattr(model, "certificate_")):
+        raise TypeError(
+            f"a report needs one of maboost's boosters, got {type(model).__name__}; of a pipeline or "
+            "a search pass the booster itself: pipeline[-1], search.best_estimator_"
+        )
+    return model
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with labels, and their weights in the fit."""
+
+    X: Any
+    y: NDArray[Any]
+    rows: Rows
+    weight: Array
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class TestRows:
+    """Rows that took no part in the fit, and how the model does on them."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    error: float
+    staged: Array
+    count: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the error on rows like these."""
+        n, z = self.count, 1.959963984540054
+        centre = self.error + z * z / (2 * n)
+        spread = z * np.sqrt(self.error * (1 - self.error) / n + z * z / (4 * n * n))
+        low, high = (centre - spread) / (1 + z * z / n), (centre + spread) / (1 + z * z / n)
+        return max(0.0, float(low)), min(1.0, float(high))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A fitted booster, and what is known of its rows.
+
+    Attributes
+    ----------
+    model : booster
+    training : LabelledRows or None
+    test : TestRows or None
+    names : list of str
+        The features.
+    title, source, date : str
+        What the reader is told; empty where nothing is.
+    max_suspects, max_features : int
+        Limits on the size of the tables.
+    """
+
+    model: Any
+    training: LabelledRows | None
+    test: TestRows | None
+    names: list[str]
+    title: str
+    source: str
+    date: str
+    max_suspects: int
+    max_features: int
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels."""
+        labels: list[Any] = self.model.classes_.tolist()
+        return labels
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in the model, which may be fewer than were run."""
+        return int(self.model.n_iter_)
+
+    @cached_property
+    def _suspects(self) -> tuple[Any, str]:
+        if len(self.classes) == 1:
+            return None, _ONE_CLASS
+        if not len(self.model.history_):
+            return None, _NO_ROUNDS
+        try:
+            return self.model.suspect_labels(), ""
+        except AttributeError:
+            return None, _NO_EVIDENCE
+        except ImportError:
+            return None, _NO_PANDAS
+
+    @property
+    def suspects(self) -> Any:
+        """The table of suspect labels, or None."""
+        return self._suspects[0]
+
+    @property
+    def why_no_suspects(self) -> str:
+        """Why there is none."""
+        return self._suspects[1]
+
+    @cached_property
+    def importances(self) -> Array | None:
+        """By feature, or None where the estimators have none."""
+        found = getattr(self.model, "feature_importances_", None)
+        return None if found is None else np.asarray(found, dtype=float)
+
+    @property
+    def why_no_importances(self) -> str:
+        """Why there are none."""
+        return _NO_IMPORTANCES
+
+    @cached_property
+    def trained(self) -> NDArray[np.intp] | None:
+        """Positions of the rows that were trained on; None if the model does not know."""
+        if self.suspects is None:
+            return None
+        return np.sort(self.suspects.index.to_numpy())
+
+    @cached_property
+    def features_shown(self) -> list[int]:
+        """The most important features, or the first ones."""
+        order: Sequence[int] = range(len(self.names))
+        if self.importances is not None:
+            order = np.argsort(-self.importances, kind="stable").tolist()
+        return list(order)[: self.max_features]
+
+
+def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> LabelledRows | None:
+    """The training rows that were given, checked against the model."""
+    if X is None and y is None:
+        if weight is not None:
+            raise ValueError("sample_weight is given without X and y")
+        return None
+    if X is None or y is None:
+        raise ValueError("X and y go together: give both or neither")
+    rows, labels = rows_of(X), np.asarray(label_array(y))
+    _check_length("y", labels, "X", rows)
+    _check_width("X", rows, model)
+    remembered = vars(model).get("_distribution")
+    if remembered is not None and len(remembered) != rows.shape[0]:
+        raise ValueError(
+            f"X has {rows.shape[0]} rows, but the model was fitted on {len(remembered)}: give the rows "
+            "of the fit, all of them and in their order"
+        )
+    weights = row_weights(X, labels, weight, _class_weight(model, labels))
+    base = np.zeros(len(labels))
+    base[weights.kept] = weights.scaled
+    weighted = weight is not None or model.class_weight is not None
+    return LabelledRows(X, labels, rows, base, weighted)
+
+
+def _class_weight(model: Any, labels: NDArray[Any]) -> Any:
+    given = model.class_weight
+    if not isinstance(given, dict):
+        return given
+    there = set(np.unique(labels).tolist())
+    return {label: factor for label, factor in given.items() if label in there}
+
+
+def _check_length(name: str, labels: NDArray[Any], of: str, rows: Rows) -> None:
+    if labels.shape != (rows.shape[0],):
+        raise ValueError(
+            f"{name} must have one label for each of the {rows.shape[0]} rows of {of}, got shape "
+            f"{labels.shape}"
+        )
+
+
+def _check_width(name: str, rows: Rows, model: Any) -> None:
+    if rows.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"{name} has {rows.shape[1]} features, but the model was fitted on {model.n_features_in_}"
+        )
+
+
+def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
+    """The test rows that were given, with the error on them after every round."""
+    if X is None and y is None:
+        return None
+    if X is None or y is None:
+        raise ValueError("X_test and y_test go together: give both or neither")
+    rows, labels = rows_of(X), np.asarray(label_array(y))
+    _check_length("y_test", labels, "X_test", rows)
+    _check_width("X_test", rows, model)
+    if not len(labels):
+        raise ValueError("X_test has no rows")
+    staged = np.array([float(np.mean(p != labels)) for p in model.staged_predict(X)])
+    return TestRows(float(staged[-1]), staged, len(labels))
+
+
+def feature_names(
+    model: Any, training: LabelledRows | None, given: Sequence[str] | None
+) -> list[str]:
+    """The names given, else those of the fit, else those of the table, else x0, x1, ..."""
+    if given is not None:
+        if len(given) != model.n_features_in_:
+            raise ValueError(
+                f"feature_names has {len(given)} names for {model.n_features_in_} features"
+            )
+        return [str(name) for name in given]
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is not None:
+        return [str(name) for name in fitted]
+    if training is not None and training.rows.names is not None:
+        return training.rows.names
+    return [f"x{i}" for i in range(model.n_features_in_)]

@@ -1,0 +1,178 @@
+"""The report in a few sentences and four numbers."""
+
+from __future__ import annotations
+
+from maboost.report.blocks import Paragraph, Tile
+from maboost.report.formats import at_most, count, listed, percent, text
+from maboost.report.subject import Subject
+
+__all__ = ["lead", "paragraphs", "tiles", "title"]
+
+
+def title(subject: Subject) -> str:
+    """The heading: the one given, or the booster and its data."""
+    if subject.title:
+        return subject.title
+    name = type(subject.model).__name__.removesuffix("Classifier")
+    return f"{name} on {text(subject.source, 80)}" if subject.source else f"{name} report"
+
+
+def lead(subject: Subject) -> str:
+    """What kind of model this is, in half a line."""
+    parts = [type(subject.model).__name__, count(subject.rounds, "round")]
+    if subject.source and subject.title:
+        parts.append(text(subject.source))
+    if subject.date:
+        parts.append(text(subject.date))
+    return " · ".join(parts)
+
+
+def tiles(subject: Subject) -> list[Tile]:
+    """The key figures."""
+    return [_training_tile(subject), _certified_tile(subject), _unseen_tile(subject), _label_tile(subject)]  # fmt: skip
+
+
+def _training_tile(subject: Subject) -> Tile:
+    if not measured(subject):
+        return Tile("Training error", "none", "the model has no rounds")
+    error = subject.model.certificate_.measured_error
+    return Tile("Training error", percent(error), "measured on the training rows")
+
+
+def _certified_tile(subject: Subject) -> Tile:
+    bound = subject.model.certificate_.error_bound
+    if bound >= 1.0:
+        return Tile("Certified error", "none", "nothing is promised yet")
+    return Tile("Certified error", f"≤ {at_most(bound)}", "proved for the training rows")
+
+
+def _unseen_tile(subject: Subject) -> Tile:
+    if subject.test is not None:
+        low, high = subject.test.interval
+        note = f"{percent(low)} to {percent(high)} with 95% confidence"
+        return Tile("Test error", percent(subject.test.error), note)
+    error = validation_error(subject)
+    if error is not None:
+        return Tile("Validation error", percent(error), "rows held out of the training")
+    return Tile("Error on new rows", "unknown", "no test or validation rows were given")
+
+
+def _label_tile(subject: Subject) -> Tile:
+    if subject.suspects is None:
+        return Tile("Labels that look wrong", "unknown", "no evidence; see Suspect labels")
+    found, total = int(subject.suspects["is_label_issue"].sum()), len(subject.suspects)
+    note = f"of {total:,}, or {percent(found / total)}"
+    return Tile("Labels that look wrong", f"{found:,}", note, "alert" if found else "")
+
+
+def measured(subject: Subject) -> bool:
+    """Whether there is a training error: without rounds only a single class has one."""
+    return subject.rounds > 0 or len(subject.classes) == 1
+
+
+def validation_error(subject: Subject) -> float | None:
+    """The error on the validation rows after the rounds that are kept."""
+    if not subject.rounds:
+        return None
+    error = float(subject.model.history_["val_error"][subject.rounds - 1])
+    return None if error != error else error
+
+
+def paragraphs(subject: Subject) -> list[Paragraph]:
+    """The summary in words."""
+    sentences = [_trained(subject), _promised(subject), _on_new_rows(subject), _labels(subject)]
+    return [Paragraph(sentence) for sentence in sentences if sentence]
+
+
+def _trained(subject: Subject) -> str:
+    model, classes = subject.model, subject.classes
+    rows = _rows(subject)
+    features = count(int(model.n_features_in_), "feature")
+    data = f"{rows} with {features}" if rows else f"rows with {features}"
+    origin = f" from {text(subject.source)}" if subject.source else ""
+    if len(classes) == 1:
+        return (
+            f"The training data are {data}{origin}. Every label is {text(classes[0])}, so that the "
+            "model always answers that and there was nothing to learn."
+        )
+    told = f"to tell {count(len(classes), 'class', 'classes')} apart: {listed(classes)}"
+    if not subject.rounds:
+        answer = text(classes[model._heaviest])
+        return (
+            f"A `{type(model).__name__}` was trained on {data}{origin} {told}. No rule was found that "
+            f"beats chance, so that the model always answers {answer}, the heaviest class "
+            f"({text(model.certificate_.stopped)})."
+        )
+    return (
+        f"A `{type(model).__name__}` of {count(subject.rounds, 'round')} was trained on "
+        f"{data}{origin}, {told}. It stopped for this reason: {text(model.certificate_.stopped)}."
+    )
+
+
+def _rows(subject: Subject) -> str:
+    """How many rows were trained on, and how many of them only watched."""
+    given = None if subject.training is None else len(subject.training.y)
+    if subject.trained is None:
+        return count(given, "row") if given is not None else ""
+    used = len(subject.trained)
+    total = len(subject.model.distribution_)
+    if used == total:
+        return count(used, "row")
+    return f"{count(used, 'row')} (of {total:,}; the others were held out or have no weight)"
+
+
+def _promised(subject: Subject) -> str:
+    if not measured(subject):
+        return "Nothing was measured and nothing is certified."
+    certificate = subject.model.certificate_
+    known = f"On the training rows the measured error is {percent(certificate.measured_error)}. "
+    if len(subject.classes) == 1:
+        return f"{known}With one class no answer can be wrong."
+    if certificate.error_bound >= 1.0:
+        return f"{known}Nothing is certified yet: more rounds would be needed."
+    bound = at_most(certificate.error_bound)
+    meaning = (
+        f"Certified is at most {bound}: this is proved from the progress of the rounds, without "
+        "counting a single mistake, and the count agrees with it. "
+    )
+    floor = certificate.floor
+    if floor > 0.0 and certificate.error_bound <= floor * (1.0 + 1e-9):
+        meaning += "That is the least this booster can certify with its limit on the weights. "
+    return f"{known}{meaning}Both numbers are about these rows and weights, not about new rows."
+
+
+def _on_new_rows(subject: Subject) -> str:
+    parts = []
+    error = validation_error(subject)
+    if error is not None:
+        chosen = (
+            ", but the number of rounds was chosen on them, so that this is a little too good"
+            if subject.model.early_stopping
+            else ""
+        )
+        parts.append(
+            f"On the validation rows, which were not trained on, the error is {percent(error)}{chosen}."
+        )
+    if subject.test is not None:
+        low, high = subject.test.interval
+        parts.append(
+            f"On {count(subject.test.count, 'test row')} the error is {percent(subject.test.error)}; "
+            f"on rows like these it is between {percent(low)} and {percent(high)} with 95% confidence."
+        )
+    if not parts:
+        return "How the model does on new rows is not known: no test rows were given."
+    return " ".join(parts)
+
+
+def _labels(subject: Subject) -> str:
+    if subject.suspects is None:
+        return subject.why_no_suspects
+    found, total = int(subject.suspects["is_label_issue"].sum()), len(subject.suspects)
+    if not found:
+        return f"None of the {total:,} training labels looks wrong."
+    verb = "looks" if found == 1 else "look"
+    return (
+        f"{found:,} of the {total:,} training labels {verb} wrong ({percent(found / total)}): the "
+        "rounds together kept voting against them. Have a person check these first; an unusual row "
+        "with a right label looks the same."
+    )

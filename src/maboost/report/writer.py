@@ -1,0 +1,134 @@
+"""The report as a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from maboost.report.page import page
+from maboost.report.subject import (
+    Subject,
+    fitted_booster,
+    held_out_rows,
+    labelled_rows,
+)
+from maboost.report.subject import (
+    feature_names as names_of,
+)
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    X_test: Any = None,
+    y_test: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+    source: str | None = None,
+    date: str | None = None,
+    max_suspects: int = 200,
+    max_features: int = 20,
+) -> Path:
+    """Write what a fitted booster learned, and what is certified, as one HTML file.
+
+    The file needs nothing else: no network, no fonts, no scripts from elsewhere. It is the same, byte
+    for byte, for the same model, rows and versions. Needs jinja2: ``pip install maboost[report]``.
+
+    Parameters
+    ----------
+    model : a fitted booster
+    path : path
+        Where to write. A file that is there is replaced, once the new one is complete.
+    X, y : the rows of the fit and their labels, optional
+        Without them the margins, what the columns hold and the values of suspect rows are left out.
+    sample_weight : array of shape (n_rows,), optional
+        The weights of the fit; `class_weight` is multiplied in.
+    X_test, y_test : optional
+        Rows that took no part in the fit, for the error on new rows.
+    feature_names : sequence of str, optional
+        By default the columns of the table the model was fitted on, else x0, x1, ...
+    title : str, optional
+        The heading; by default the booster and `source`.
+    source : str, optional
+        Where the rows come from, such as the name of a file.
+    date : str, optional
+        Shown below the heading as it is; by default none, so that the file does not change by itself.
+    max_suspects : int, default=200
+        Rows in the table of suspect labels. They are shown with their values if `X` is given; 0 shows
+        none.
+    max_features : int, default=20
+        Features in every table: the most important ones.
+
+    Returns
+    -------
+    Path
+        Where the report is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maboost import SmoothBoostClassifier, write_report
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SmoothBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = write_report(model, Path(folder) / "report.html", X=X, y=y)
+    ...     report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    True
+    """
+    fitted_booster(model)
+    target = _writable(Path(path))
+    training = labelled_rows(model, X, y, sample_weight)
+    subject = Subject(
+        model=model,
+        training=training,
+        test=held_out_rows(model, X_test, y_test),
+        names=names_of(model, training, feature_names),
+        title=title or "",
+        source=source or "",
+        date=date or "",
+        max_suspects=_limit("max_suspects", max_suspects, 0),
+        max_features=_limit("max_features", max_features, 1),
+    )
+    _replace(target, page(subject).encode("utf-8", errors="backslashreplace"))
+    return target
+
+
+def _limit(name: str, value: int, least: int) -> int:
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def _writable(path: Path) -> Path:
+    """The path, if a file can be there; found out before the work begins."""
+    if path.is_dir():
+        raise IsADirectoryError(f"the report cannot be written: {path} is a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the report cannot be written: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"the report cannot be written: no permission in {path.parent}")
+    return path
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside and rename, so that no reader ever sees half a file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise type(error)(f"the report cannot be written to {path}: {error.strerror}") from error

@@ -1,0 +1,228 @@
+"""A fit from disk is the fit in memory of the same rows, bit for bit."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from maboost import (
+    CombinedBoostClassifier,
+    MABoostClassifier,
+    MadaBoostClassifier,
+    SmoothBoostClassifier,
+    SparseBoostClassifier,
+)
+from maboost.data import OnDisk, stored
+from maboost.estimators import rows as estimator_rows
+from maboost.learners.tree import binning
+
+FEATURES = ["a", "b", "c", "colour"]
+BOOSTERS = {
+    "entropy": MABoostClassifier(),
+    "smooth": SmoothBoostClassifier(),
+    "sparse": SparseBoostClassifier(),
+    "budget": SparseBoostClassifier(sparsity=0.6),
+    "trimmed": SmoothBoostClassifier(smoothness=3.0, trim="auto"),
+    "mada": MadaBoostClassifier(),
+    "combined": CombinedBoostClassifier(error_limits={"x": None, "z": 0.2}),
+}
+
+
+def frame(n=900, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 3)).round(2), columns=["a", "b", "c"])
+    table["colour"] = rng.choice(["red", "green", "blue", None], n)
+    table.loc[::11, "b"] = np.nan
+    score = table["a"] + (table["colour"] == "red") + 0.7 * rng.normal(size=n)
+    table["label"] = np.array(["no", "yes", "maybe"])[
+        np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    ]
+    table["weight"] = rng.integers(0, 4, n).astype(float)
+    table["source"] = rng.choice(["x", "z"], n)
+    return table
+
+
+def write(table, folder, files=3):
+    folder.mkdir()
+    cuts = np.linspace(0, len(table), files + 1).astype(int)
+    for i, (a, b) in enumerate(itertools.pairwise(cuts)):
+        pq.write_table(
+            pa.Table.from_pandas(table.iloc[a:b], preserve_index=False),
+            folder / f"part-{i}.parquet",
+            row_group_size=100,
+        )
+    return folder
+
+
+def assert_same(disk, memory, X):
+    np.testing.assert_array_equal(disk.estimator_weights_, memory.estimator_weights_)
+    np.testing.assert_array_equal(disk.decision_function(X), memory.decision_function(X))
+    np.testing.assert_array_equal(disk.distribution_, memory.distribution_)
+    assert disk.certificate_ == memory.certificate_
+    assert disk.probability_scale_ == memory.probability_scale_
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_disk_and_memory_agree(name, classes, tmp_path):
+    table = frame(classes=classes)
+    folder = write(table.drop(columns=["weight"]), tmp_path / "rows")
+    model = clone(BOOSTERS[name]).set_params(n_estimators=8, random_state=0)
+    given = {"sample_domain": table["source"]} if name == "combined" else {}
+    named = {"sample_domain": "source"} if name == "combined" else {}
+    drop = ["label", "weight", "source"] if name == "combined" else ["label", "weight"]
+    X = table.drop(columns=drop)
+    memory = clone(model).fit(X, table["label"], **given)
+    assert_same(clone(model).fit(str(folder), "label", **named), memory, X)
+
+
+@pytest.mark.parametrize("batch", [7, 100, 5000])
+@pytest.mark.parametrize("files", [1, 5])
+def test_any_batch_size_and_number_of_files(batch, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored, "BATCH", batch)
+    table = frame()
+    folder = write(table, tmp_path / "rows", files)
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=5, random_state=0)
+    X = table.drop(columns=["label", "weight"])
+    memory = clone(model).fit(X, table["label"], sample_weight=table["weight"])
+    disk = clone(model).fit(ds.dataset(folder), "label", sample_weight="weight")
+    assert_same(disk, memory, X)
+
+
+def test_samples_of_content_agree(tmp_path, monkeypatch):
+    """Where the rows are more than the binning sample."""
+    for module in (binning, stored, estimator_rows):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(stored.Sample.of.__func__, "__defaults__", (150, 0))
+    monkeypatch.setattr(stored, "BATCH", 64)
+    table = pd.concat([frame(), frame()[:300]], ignore_index=True)
+    folder = write(table, tmp_path / "rows")
+    X = table.drop(columns=["label", "weight"])
+    for model in (
+        SmoothBoostClassifier(n_estimators=5, random_state=0),
+        MABoostClassifier(n_estimators=5),
+    ):
+        memory = clone(model).fit(X, table["label"], sample_weight=table["weight"])
+        disk = clone(model).fit(folder, "label", sample_weight="weight")
+        assert_same(disk, memory, X)
+
+
+def test_validation_rows_in_memory(tmp_path):
+    table, other = frame(), frame(seed=1)
+    folder = write(table.drop(columns=["weight", "source"]), tmp_path / "rows")
+    model = SmoothBoostClassifier(
+        smoothness=3.0, n_estimators=40, early_stopping=True, random_state=0
+    )
+    watch = {"X_val": other[FEATURES], "y_val": other["label"]}
+    memory = clone(model).fit(table[FEATURES], table["label"], **watch)
+    assert_same(clone(model).fit(folder, "label", **watch), memory, table[FEATURES])
+    with pytest.raises(ValueError, match="needs X_val and y_val"):
+        clone(model).fit(folder, "label")
+
+
+def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
+    table = frame().drop(columns=["weight", "source"])
+    folder = write(table, tmp_path / "rows")
+    cache = tmp_path / "cache"
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=3, random_state=0)
+    written = []
+    original = stored.Cache._write
+
+    def counted(self, *arguments):
+        written.append(1)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(stored.Cache, "_write", counted)
+    for _ in range(2):
+        clone(model).fit(OnDisk(folder, cache), "label")
+    assert len(written) == 1
+    assert {p.name for p in cache.iterdir()} == {"rows.bin", "columns.bin", "key"}
+    assert (cache / "rows.bin").stat().st_size == table.shape[0] * 4
+    table.loc[0, "a"] = 99.0
+    pq.write_table(
+        pa.Table.from_pandas(table[:300], preserve_index=False), folder / "part-0.parquet"
+    )
+    changed = clone(model).fit(OnDisk(folder, cache), "label")
+    assert len(written) == 2
+    assert_same(changed, clone(model).fit(table[FEATURES], table["label"]), table[FEATURES])
+    (cache / "rows.bin").write_bytes(b"short")
+    clone(model).fit(OnDisk(folder, cache), "label")
+    assert len(written) == 3
+
+
+def test_a_temporary_cache_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = write(frame().drop(columns=["weight", "source"]), tmp_path / "rows")
+    SmoothBoostClassifier(smoothness=3.0, n_estimators=2).fit(folder, "label")
+    assert [p.name for p in tmp_path.iterdir()] == ["rows"]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    folder = write(frame().drop(columns=["weight", "source"]), tmp_path / "rows")
+    cache = tmp_path / "cache"
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=2)
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stored, "bin_rows", fail)
+    with pytest.raises(OSError, match="No space left"):
+        model.fit(OnDisk(folder, cache), "label")
+    assert list(cache.iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(OSError, match="the cache needs 7200 bytes, but 10 are free"):
+        model.fit(OnDisk(folder, cache), "label")
+
+
+def test_errors_name_file_and_column(tmp_path):
+    model = SmoothBoostClassifier(smoothness=3.0)
+    with pytest.raises(ValueError, match="no such file or folder"):
+        model.fit(tmp_path / "none", "label")
+    table = frame().drop(columns=["weight", "source"])
+    folder = write(table, tmp_path / "rows")
+    with pytest.raises(ValueError, match="there is no column 'price'"):
+        model.fit(folder, "price")
+    with pytest.raises(ValueError, match="y is the name of a column"):
+        model.fit(folder, table["label"].to_numpy())
+    with pytest.raises(ValueError, match="own trees"):
+        MABoostClassifier(LogisticRegression()).fit(folder, "label")
+    other = table[:50].assign(b="text")
+    pq.write_table(pa.Table.from_pandas(other, preserve_index=False), folder / "part-9.parquet")
+    with pytest.raises(
+        ValueError, match=r"part-9.parquet: column 'b' is (large_)?string, but double"
+    ):
+        model.fit(folder, "label")
+    pq.write_table(
+        pa.Table.from_pandas(table[:50].drop(columns="c"), preserve_index=False),
+        folder / "part-9.parquet",
+    )
+    with pytest.raises(ValueError, match=r"part-9.parquet: column 'c' is missing"):
+        model.fit(folder, "label")
+    whole = (folder / "part-1.parquet").read_bytes()
+    (folder / "part-9.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"part-9\.parquet"):
+        model.fit(folder, "label")
+
+
+def test_a_missing_label_and_an_empty_file(tmp_path):
+    table = frame().drop(columns=["weight", "source"])
+    folder = write(table, tmp_path / "rows")
+    schema = pq.read_schema(folder / "part-0.parquet")
+    pq.write_table(schema.empty_table(), folder / "part-7.parquet")
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=2, random_state=0)
+    assert_same(
+        clone(model).fit(folder, "label"),
+        clone(model).fit(table[FEATURES], table["label"]),
+        table[FEATURES],
+    )
+    table.loc[5, "label"] = None
+    other = write(table, tmp_path / "holes")
+    with pytest.raises(ValueError, match="column 'label' is missing in 1 rows"):
+        model.fit(other, "label")

@@ -1,0 +1,139 @@
+"""MadaBoost on streams: what is accepted, what is promised, and how it ends."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from tests.helpers import examples
+
+from maboost import MadaBoostClassifier
+from maboost.estimators.filtering import Filter, acceptance_limit, edge_limit
+
+
+def stream(seed=0, rows=3000, noise=0.0):
+    """Endless batches of a problem that two stumps solve."""
+    rng = np.random.default_rng(seed)
+    while True:
+        X = rng.normal(size=(rows, 4))
+        y = (X[:, 0] > 0) & (X[:, 1] > 0)
+        yield X, np.where(y ^ (rng.random(rows) < noise), "yes", "no")
+
+
+@given(accepted=st.integers(0, 200), more=st.integers(0, 200), delta=st.floats(1e-6, 0.5))
+@examples(100)
+def test_the_limit_of_the_acceptance_rate_is_clopper_and_pearsons(accepted, more, delta):
+    drawn = accepted + more + 1
+    theirs = binomtest(accepted, drawn, alternative="less").proportion_ci(1.0 - delta, "exact").high
+    assert acceptance_limit(accepted, drawn, delta) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_the_limit_of_the_edge_holds_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    true, count, delta = 0.3, 60, 0.1
+    means = 2.0 * rng.binomial(count, 0.5 * (1.0 + true), size=4000) / count - 1.0
+    broken = np.mean([edge_limit(m, count, delta) > true for m in means])
+    assert broken <= delta
+
+
+def test_rows_are_accepted_with_their_weight():
+    margins = np.repeat([-1.0, 0.0, 0.5, 2.0], 20_000)
+    X = margins[:, None]
+    filter = Filter([(X, np.ones(len(X), dtype=int))], np.random.RandomState(0))
+    found = filter.draw(lambda X: X[:, 0], wanted=10**9, most=10**9)
+    kept = found.rows()[0][:, 0]
+    for margin in (-1.0, 0.0, 0.5, 2.0):
+        expected = min(1.0, np.exp(-margin))
+        assert np.sum(kept == margin) / 20_000 == pytest.approx(expected, abs=0.015)
+    assert found.drawn == len(X)
+    assert found.wrong == 40_000
+
+
+def test_no_row_of_a_batch_is_lost_between_rounds():
+    X = np.arange(100.0)[:, None]
+    filter = Filter([(X, np.ones(100, dtype=int))], np.random.RandomState(0))
+    seen = [filter.draw(lambda X: np.zeros(len(X)), 30, 10**6).rows()[0][:, 0] for _ in range(3)]
+    np.testing.assert_array_equal(np.concatenate(seen), np.arange(90.0))
+
+
+def test_an_endless_stream_reaches_its_target():
+    model = MadaBoostClassifier(n_estimators=200, target_error=0.08, random_state=0)
+    model.fit_stream(stream(), sample_size=2000)
+    assert model.certificate_.stopped.startswith("target_error=0.08 is certified")
+    assert model.certificate_.error_bound <= 0.08
+    X, y = next(stream(99, rows=20_000))
+    assert 1.0 - model.score(X, y) <= 0.08
+    history = model.history_
+    assert np.all(history["train_error"] <= history["error_bound"])
+    assert np.all(history["edge"] > 0.0)
+    assert np.all(np.isfinite(model.predict_proba(X)))
+    with pytest.raises(AttributeError, match="model of a stream does not have"):
+        model.suspect_labels()
+
+
+def test_it_is_as_good_as_in_memory():
+    parts = list(itertools.islice(stream(noise=0.1), 10))
+    X, y = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    memory = MadaBoostClassifier(n_estimators=15, random_state=0).fit(X, y)
+    streamed = MadaBoostClassifier(n_estimators=15, random_state=0)
+    streamed.fit_stream(stream(7, noise=0.1), sample_size=4000)
+    X_test, y_test = next(stream(99, rows=20_000, noise=0.1))
+    assert streamed.score(X_test, y_test) > memory.score(X_test, y_test) - 0.03
+    # the error on rows it has not seen lies in the confidence of what was measured on the stream
+    measured = streamed.history_["train_error"][-1]
+    assert 1.0 - streamed.score(X_test, y_test) == pytest.approx(measured, abs=0.02)
+
+
+def test_the_same_seed_gives_the_same_model():
+    one, two = (
+        MadaBoostClassifier(n_estimators=4, random_state=3).fit_stream(stream(), sample_size=1000)
+        for _ in range(2)
+    )
+    X, _ = next(stream(5))
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+def test_a_stream_that_ends_early_leaves_the_rounds_done():
+    model = MadaBoostClassifier(n_estimators=50, random_state=0)
+    with pytest.warns(UserWarning, match="the stream ended after 6000 rows; the model has"):
+        model.fit_stream(itertools.islice(stream(), 2), sample_size=1500)
+    assert 1 <= model.n_iter_ < 50
+
+
+def test_labels_without_information_end_the_run():
+    def coin():
+        rng = np.random.default_rng(0)
+        while True:
+            yield rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000)
+
+    with pytest.warns(UserWarning, match="no edge can be told from chance"):
+        model = MadaBoostClassifier(random_state=0).fit_stream(coin(), sample_size=200)
+    assert model.n_iter_ <= 1
+
+
+def test_frames_with_categories():
+    def frames():
+        for X, y in stream():
+            yield pd.DataFrame({"a": X[:, 0], "sign": np.where(X[:, 1] > 0, "plus", "minus")}), y
+
+    model = MadaBoostClassifier(n_estimators=4, random_state=0).fit_stream(
+        frames(), sample_size=1000
+    )
+    frame, y = next(frames())
+    assert model.score(frame, y) > 0.9
+    assert list(model.feature_names_in_) == ["a", "sign"]
+
+
+def test_bad_streams_are_refused():
+    model = MadaBoostClassifier()
+    with pytest.raises(ValueError, match="no batch at all"):
+        model.fit_stream([])
+    with pytest.raises(ValueError, match="boosts two classes"):
+        model.fit_stream([(np.zeros((3, 1)), [1, 2, 3])])
+    with pytest.raises(ValueError, match="labels that are not in classes"):
+        model.fit_stream([(np.zeros((2, 1)), [0, 1]), (np.zeros((2, 1)), [0, 7])], sample_size=4)
+    with pytest.raises(ValueError, match="confidence must be in"):
+        model.fit_stream(stream(), confidence=1.0)

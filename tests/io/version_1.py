@@ -1,0 +1,53 @@
+"""Files of schema version 1: how they differed, and how data/version_1.maboost was made.
+
+``python -m tests.io.version_1`` writes the data again; the committed files are the contract, so that is
+only for a new kind of old file.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from maboost import CombinedBoostClassifier
+from maboost.io.container import pack, write
+from maboost.io.model_file import _parts
+
+DATA = Path(__file__).parent / "data"
+
+
+def as_version_1(arrays, document):
+    """The parts of a current file as version 1 had them."""
+    arrays, document = dict(arrays), dict(document)
+    del arrays["group_errors"], document["probability_scale"]
+    columns = [c for c in document["history"]["columns"] if c != "val_score"]
+    arrays["history"] = arrays["history"][:, : len(columns)]
+    document["history"] = {"columns": columns}
+    return arrays, document | {"schema": 1}
+
+
+def make():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4)).round(2)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.array(["high", "low", "middle"])[np.digitize(np.nansum(X[:, :2], axis=1), [-0.7, 0.7])]
+    source = np.where(np.arange(120) % 3 == 0, "trusted", "scraped")
+    model = CombinedBoostClassifier(
+        error_limits={"trusted": None, "scraped": 0.2}, n_estimators=6, random_state=0
+    ).set_params(estimator__max_depth=2)
+    model.fit(X, y, sample_domain=source)
+    model.probability_scale_ = 2.0
+    write(DATA / "version_1.maboost", pack(*as_version_1(*_parts(model))))
+    rows = X[:12]
+    expected = {
+        "rows": [[None if np.isnan(v) else v for v in row] for row in rows],
+        "decision_function": model.decision_function(rows).tolist(),
+        "predict_proba": model.predict_proba(rows).tolist(),
+        "predict": model.predict(rows).tolist(),
+        "certificate": str(model.certificate_),
+    }
+    (DATA / "version_1.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    make()
