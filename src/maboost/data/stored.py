@@ -170,7 +170,9 @@ class StoredTable:
         self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
     ) -> Binned:
         """All rows in bins, mapped from the cache."""
-        return self._cache.binned(self, self.sample.bins(weights, max_bins, categorical), threads)
+        bins = self.sample.bins(weights, max_bins, categorical)
+        self.__dict__.pop("sample")  # of no more use
+        return self._cache.binned(self, bins, threads)
 
     def close(self) -> None:
         """Remove a temporary cache."""
@@ -233,7 +235,7 @@ class Sample:
             at += len(block)
             kept.append((block, numbers, hash_rows(block, seed, threads)))
             held += len(block)
-            if table.rows > size and held > 2 * size:
+            if table.rows > size and held > size + size // 4:
                 kept = [_pruned(kept, size)]
                 held = len(kept[0][1])
         if not kept:

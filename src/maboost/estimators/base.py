@@ -33,7 +33,12 @@ from maboost.estimators.control import (
     with_callbacks,
 )
 from maboost.estimators.holdout import held_out, places
-from maboost.estimators.probabilities import DOUBT, POPULATION_SCALE, probability_scale
+from maboost.estimators.probabilities import (
+    DOUBT,
+    POPULATION_SCALE,
+    WATCHED_DOUBT,
+    probability_scale,
+)
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
 from maboost.estimators.suspects import Evidence
@@ -503,7 +508,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
             return probability_scale(margins.reshape(len(base), -1), base, self._doubt())
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
-        return probability_scale(margins.reshape(len(watch.base), -1), watch.base, DOUBT / 4.0)
+        return probability_scale(margins.reshape(len(watch.base), -1), watch.base, WATCHED_DOUBT)
 
     def _doubt(self) -> float:
         """The error to expect on rows that were not trained on."""

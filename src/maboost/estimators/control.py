@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run, Validation
-from maboost.estimators.probabilities import log_loss, probability_scale
+from maboost.estimators.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -59,7 +59,7 @@ class Score:
 
         def compute(watch: Validation, margins: Array) -> float:
             view._fixed = _votes(watch, margins)
-            view.probability_scale_ = probability_scale(margins, watch.base)
+            view.probability_scale_ = probability_scale(margins, watch.base, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
             try:
                 return float(scorer(view, watch.X, labels, sample_weight=watch.base))
@@ -92,7 +92,8 @@ def _accuracy(watch: Validation, margins: Array) -> float:
 
 
 def _negative_log_loss(watch: Validation, margins: Array) -> float:
-    return -log_loss(margins, watch.base, probability_scale(margins, watch.base))
+    scale = probability_scale(margins, watch.base, WATCHED_DOUBT)
+    return -log_loss(margins, watch.base, scale)
 
 
 def _votes(watch: Validation, margins: Array) -> Array:

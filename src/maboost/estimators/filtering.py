@@ -28,7 +28,7 @@ from scipy.special import betaincinv
 
 from maboost.boosting.certificate import Certificate
 from maboost.boosting.history import History, Record
-from maboost.estimators.probabilities import DOUBT, probability_scale
+from maboost.estimators.probabilities import WATCHED_DOUBT, probability_scale
 from maboost.learners.base import WeakLearner
 from maboost.threads import Threads, available_threads
 
@@ -246,7 +246,7 @@ def _finish(model: Any, sample: Filtered, reason: str) -> None:
         X, labels = sample.rows()
         margins = (2.0 * labels - 1.0) * model._votes(X)
         model.probability_scale_ = probability_scale(
-            margins[:, None], np.exp(np.maximum(margins, 0.0)), DOUBT / 4.0
+            margins[:, None], np.exp(np.maximum(margins, 0.0)), WATCHED_DOUBT
         )
     model.n_inert_rows_ = 0
     model.certificate_ = Certificate(

@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
-__all__ = ["DOUBT", "POPULATION_SCALE", "log_loss", "probability_scale"]
+__all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
 
 Array = NDArray[np.float64]
 
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
 DOUBT = 0.02  # the share of labels that a model is taken to miss where nothing tells it
+WATCHED_DOUBT = 0.005  # the same on rows it was not trained on, which may be few and all right
 
 
 def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:

@@ -1,0 +1,436 @@
+"""Checkpoints: the state of a fit in a file, so that a fit that was killed goes on with the same bits.
+
+The container is that of the model file. It holds what changes from round to round (the dual point, the
+density, margins, the generator of random numbers), the history and the trees so far, and what the fit
+is of: hashes of its rows and descriptions of its booster. A digest covers all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost._version import __version__
+from maboost.boosting.history import History
+from maboost.boosting.loop import Run, Validation
+from maboost.estimators.rows import TrainingRows
+from maboost.estimators.weights import RowWeights
+from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack, write
+from maboost.io.fields import Fields, Tensors, encoded_number, require
+from maboost.io.run_records import history, read_history
+from maboost.io.trees import flat, read_trees
+from maboost.io.values import label
+from maboost.learners.tree.learner import TreeHypothesis
+from maboost.mirror.ascent import AscentState
+
+__all__ = ["Checkpoint", "CheckpointError", "Stored"]
+
+FORMAT = "maboost checkpoint"
+SCHEMA = 1
+
+_LARGEST = sys.float_info.max
+_NUMBERS = ("gain", "total_step", "error", "smallest_edge")
+_KEYS = 624  # words of the Mersenne twister
+_BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
+
+
+class CheckpointError(ValueError):
+    """A file that is no checkpoint, a damaged one, or one of another version."""
+
+
+class Checkpoint:
+    """The file in which a fit keeps its state.
+
+    Parameters
+    ----------
+    path : path-like
+    every : int, default=10
+        Rounds between two writes.
+    resume : bool, default=False
+        Whether to go on from the file.
+
+    Raises
+    ------
+    ValueError
+        If the path cannot be that of a file.
+    OSError
+        If its folder cannot be written to.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 10, resume: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.every = every
+        self.resume = resume
+        _check_place(self.path)
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """From the parameters of a classifier."""
+        if model.checkpoint is None:
+            raise ValueError("resume=True goes on from the file at checkpoint, which is None")
+        if not model._own_trees():
+            raise ValueError(
+                f"checkpoint={os.fspath(model.checkpoint)!r} holds trees of HistTreeClassifier, and "
+                f"this model boosts {type(model.estimator).__name__}: fit with estimator=None or "
+                "HistTreeClassifier(...), or set checkpoint=None"
+            )
+        return cls(model.checkpoint, model.checkpoint_every, model.resume)
+
+    def read(self, rows: TrainingRows, validation: Validation | None) -> Stored | None:
+        """What the file holds, if there is one and the fit is to go on from it.
+
+        Parameters
+        ----------
+        rows, validation
+            They say how large a checkpoint of theirs can be.
+        """
+        if not self.resume or not os.path.exists(self.path):
+            return None
+        watching = 0 if validation is None else len(validation.base)
+        entries = (len(rows.y) + watching) * len(rows.classes)
+        with _named(self.path):
+            return Stored.read(self.path, MAX_BYTES + _BYTES_AN_ENTRY * entries)
+
+    def begin(self, model: Any, run: Run, rows: TrainingRows, stored: Stored | None) -> None:
+        """Take on a run before its first round; go on where `stored` was written."""
+        _check_generator(run.random_state)
+        for name in run.groups:
+            label(name, "a data source")
+        self.model, self.run = model, run
+        self.prints = _prints(model, run, rows)
+        if stored is not None:
+            with _named(self.path):
+                _check_prints(stored.prints, self.prints, self.path)
+                stored.restore(model, run)
+            _check_rounds(model, self.path)
+        _remove_parts(self.path)
+
+    def __call__(self, last: bool) -> None:
+        """A round has ended: write the file if it is time to."""
+        if last or self.run.rounds % self.every == 0:
+            content = pack(*self._parts())
+            with _named(self.path):
+                write(self.path, content)
+
+    def _parts(self) -> tuple[Arrays, dict[str, Any]]:
+        model, run = self.model, self.run
+        records, arrays = history(model.history_)
+        trees = [h.tree for h in model._hypotheses]
+        arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
+        state, more = _state(run.snapshot())
+        document = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "library": __version__,
+            "prints": self.prints,
+            "seed": model.__dict__.get("_seed"),
+            "history": records,
+            "run": state,
+        }
+        arrays |= more
+        return arrays, document | {"digest": _digest(arrays, document)}
+
+
+# -------------------------------------------------------------------------------------------- reading
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A checkpoint that was read: whole and of this version, but not yet held against a run.
+
+    Attributes
+    ----------
+    prints : dict
+        What its fit is of.
+    seed : int or None
+        That of the rows held out.
+    """
+
+    prints: dict[str, str]
+    seed: int | None
+    _fields: Fields
+    _arrays: Tensors
+
+    @classmethod
+    def read(cls, path: str, max_bytes: int) -> Stored:
+        """From a file."""
+        size = os.stat(path).st_size
+        require(
+            size <= max_bytes,
+            f"has {size:,} bytes; a checkpoint of these rows has at most {max_bytes:,}",
+        )
+        arrays, document = unpack(read(path, max_bytes))
+        require(
+            document.get("format") == FORMAT, f"is not a checkpoint: its format is not {FORMAT!r}"
+        )
+        fields = Fields(document, "the document")
+        fields.text("format")
+        _check_version(fields.integer("schema", 0), fields.text("library"))
+        written = fields.text("digest")
+        told = {name: value for name, value in document.items() if name != "digest"}
+        require(
+            written == _digest(arrays, told), "is damaged: its digest is not that of its content"
+        )
+        prints = fields.take("prints")
+        good = isinstance(prints, dict) and all(isinstance(p, str) for p in prints.values())
+        require(good, "the document.prints must be texts")
+        return cls(prints, _optional_integer(fields, "seed"), fields, Tensors(arrays))
+
+    def restore(self, model: Any, run: Run) -> None:
+        """Let a run over the same rows, and the model it is for, go on from here."""
+        records = read_history(self._fields.object("history"), self._arrays)
+        trees = read_trees(self._arrays, run.game.n_classes, model.n_features_in_, {})
+        snapshot = _read_state(self._fields.object("run"), self._arrays, run)
+        self._fields.finish()
+        self._arrays.finish()
+        _check_history(records, run)
+        counted = len(trees) == len(records) == snapshot["rounds"]
+        require(counted, "trees, history and rounds must be equally many")
+        run.restore(snapshot)
+        model._hypotheses = [TreeHypothesis(tree) for tree in trees]
+        model.history_ = records
+
+
+def _check_version(schema: int, library: str) -> None:
+    require(schema == SCHEMA, f"has schema version {schema}; this version reads {SCHEMA}")
+    require(
+        library == __version__,
+        f"was written by maboost {library}, and this is {__version__}, which may grow other trees: "
+        "finish with that version",
+    )
+
+
+def _optional_integer(fields: Fields, name: str) -> int | None:
+    value = fields.take(name)
+    return None if value is None else Fields({name: value}, "the document").integer(name, 0)
+
+
+def _check_history(records: History, run: Run) -> None:
+    names = list(run.groups) if len(records) else []
+    require(list(records.group_errors) == names, "history.groups must be the sources of the rows")
+
+
+def _check_rounds(model: Any, path: str) -> None:
+    done = len(model._hypotheses)
+    if model.n_estimators < done:
+        raise ValueError(
+            f"n_estimators={model.n_estimators} is less than the {done} rounds of "
+            f"checkpoint={path!r}; with resume=True it is the total number of rounds"
+        )
+
+
+# --------------------------------------------------------------------------------- the state of a run
+
+
+def _state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    """What `Run.snapshot` gives, as fields and arrays."""
+    state: AscentState = snapshot["state"]
+    _, keys, position, has_gauss, gauss = snapshot["random_state"]
+    edge, ended = snapshot["last_edge"], snapshot["ended"]
+    fields = {name: encoded_number(snapshot[name]) for name in _NUMBERS} | {
+        "mass": encoded_number(state.mass),
+        "potential": encoded_number(state.potential),
+        "last_edge": None if edge is None else encoded_number(edge),
+        "rounds": int(snapshot["rounds"]),
+        "exact": bool(snapshot["exact"]),
+        "ended": ended,
+        "random": {
+            "position": int(position),
+            "has_gauss": int(has_gauss),
+            "gauss": encoded_number(gauss),
+        },
+    }
+    arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
+    arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
+    if "validation_margins" in snapshot:
+        arrays["validation_margins"] = snapshot["validation_margins"]
+    return fields, arrays
+
+
+def _read_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
+    """A snapshot that `run` can go on from."""
+    entries, rows = run.measure.entries.size, run.measure.rows
+    snapshot: dict[str, Any] = {name: _finite(fields, name) for name in _NUMBERS}
+    snapshot["rounds"] = fields.integer("rounds", 0)
+    snapshot["exact"] = fields.flag("exact")
+    snapshot["last_edge"] = _optional(fields, "last_edge")
+    ended = fields.take("ended")
+    require(ended is None or isinstance(ended, str), "run.ended must be text or null")
+    snapshot["ended"] = ended
+    mass, potential = _finite(fields, "mass"), _finite(fields, "potential")
+    snapshot["random_state"] = _read_generator(fields.object("random"), arrays)
+    fields.finish()
+    for name, size in (("margins", entries), ("push", rows), ("trust", rows)):
+        snapshot[name] = _finite_array(arrays, name, size)
+    if run.validation is not None:
+        watching = len(run.validation.base) * run.validation.game.width
+        snapshot["validation_margins"] = _finite_array(arrays, "validation_margins", watching)
+    density = _finite_array(arrays, "density", entries)
+    require(np.all(density >= 0.0), "array 'density' must not be negative")
+    theta = arrays.take("theta", np.float64, (entries,)).copy()
+    require(not np.isnan(theta).any(), "array 'theta' must hold no NaN")
+    snapshot["state"] = AscentState(theta, density, mass, potential)
+    return snapshot
+
+
+def _finite(fields: Fields, name: str) -> float:
+    return fields.number(name, -_LARGEST, _LARGEST)
+
+
+def _optional(fields: Fields, name: str) -> float | None:
+    value = fields.take(name)
+    return None if value is None else _finite(Fields({name: value}, "run"), name)
+
+
+def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
+    array = arrays.take(name, np.float64, (size,)).copy()
+    require(np.all(np.isfinite(array)), f"array {name!r} must be finite")
+    return array
+
+
+def _read_generator(
+    fields: Fields, arrays: Tensors
+) -> tuple[str, NDArray[np.uint32], int, int, float]:
+    keys = arrays.take("random_keys", np.uint32, (_KEYS,)).copy()
+    position = fields.integer("position", 0, _KEYS)
+    has_gauss, gauss = fields.integer("has_gauss", 0, 1), _finite(fields, "gauss")
+    fields.finish()
+    return "MT19937", keys, position, has_gauss, gauss
+
+
+def _check_generator(random_state: np.random.RandomState) -> None:
+    name = random_state.get_state(legacy=False)["bit_generator"]
+    if name != "MT19937":
+        raise ValueError(
+            f"random_state is a RandomState over {name}, and a checkpoint holds one over MT19937: give "
+            "an int or RandomState(seed)"
+        )
+
+
+# ------------------------------------------------------------------------------- what a fit is of
+
+
+def _prints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
+    """What must be the same when a fit goes on."""
+    watch, seed = run.validation, model.random_state
+    return {
+        "rows": rows.fingerprint(),
+        "validation rows": "none" if watch is None else _watching(watch, rows).fingerprint(),
+        "booster": f"{type(model).__name__}, {described(run.booster)}",
+        "estimator": _described_learner(run.learner),
+        "scoring": "none" if watch is None else described(model.scoring),
+        "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
+    }
+
+
+def _watching(watch: Validation, rows: TrainingRows) -> TrainingRows:
+    n = len(watch.base)
+    weights = RowWeights(np.ones(n, dtype=bool), watch.base, watch.base, 0)
+    return TrainingRows(watch.X, watch.game.labels, weights, rows.random_state)
+
+
+def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
+    require(old.keys() == new.keys(), "the document.prints has other names")
+    for name, print_ in new.items():
+        if old[name] == print_:
+            continue
+        what = f"{name} was {old[name]} and is now {print_}"
+        if name == "rows":
+            what = "X, y, the weights, the sources or the share held out have changed"
+        elif name == "validation rows":
+            what = "the validation rows have changed"
+        raise ValueError(
+            f"checkpoint={path!r} is of another fit: {what}. Give another path, or resume=False to "
+            "begin anew"
+        )
+
+
+def _described_learner(learner: Any) -> str:
+    """The rules of the trees; the base measure is that of the rows, and threads change nothing."""
+    told = [f.name for f in dataclasses.fields(learner) if f.name not in ("base", "threads")]
+    return ", ".join(f"{name}={described(getattr(learner, name))}" for name in told)
+
+
+def described(value: Any) -> str:
+    """A value as text that is the same in another process; arrays by a hash of their content.
+
+    >>> from maboost.mirror import CappedSimplex
+    >>> described(CappedSimplex(3.0))
+    'CappedSimplex(caps=3.0)'
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        content = np.ascontiguousarray(value).tobytes()
+        digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+        return f"array({value.dtype}, {value.shape}, {digest})"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inside = (
+            f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value)
+        )
+        return f"{type(value).__name__}({', '.join(inside)})"
+    value = value.item() if isinstance(value, np.generic) else value
+    return _ADDRESS.sub("", repr(value))
+
+
+# ------------------------------------------------------------------------------------------- the file
+
+
+def _digest(arrays: Arrays, document: dict[str, Any]) -> str:
+    """A hash of all that is in a checkpoint."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(array.data.cast("B") if array.size else b"")
+    digest.update(json.dumps(document, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Say in errors which parameter they are about."""
+    try:
+        yield
+    except ModelFormatError as error:
+        told = str(error).replace("model file", "checkpoint")
+        raise CheckpointError(
+            f"checkpoint={path!r} cannot be used: {told}. Remove it, or set resume=False, to begin anew"
+        ) from None
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise OSError(error.errno or 0, f"checkpoint={path!r}: {said}") from error
+
+
+def _check_place(path: str) -> None:
+    """Refuse before the fit what cannot be written after it has begun."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise ValueError(f"checkpoint={path!r} lies in a folder that does not exist: {folder!r}")
+    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        raise ValueError(f"checkpoint={path!r} is no file: give the path of a file")
+    with _named(path), tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _remove_parts(path: str) -> None:
+    """Remove what a fit left that was killed while it wrote."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for other in os.listdir(folder):
+        if re.fullmatch(re.escape(name) + _PART, other):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))
