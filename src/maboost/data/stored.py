@@ -137,9 +137,12 @@ class StoredTable:
         import pyarrow as pa
 
         try:
-            for batch in self.dataset.to_batches(columns=columns, batch_size=BATCH):
+            for batch in self.dataset.to_batches(
+                columns=columns, batch_size=BATCH, batch_readahead=2, fragment_readahead=1
+            ):
                 if batch.num_rows:
                     yield batch
+            pa.default_memory_pool().release_unused()
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"cannot read on: {str(error).splitlines()[0]}") from error
 
@@ -230,14 +233,16 @@ class Sample:
         threads = Threads()
         kept: list[tuple[Array, NDArray[np.intp], NDArray[np.uint64]]] = []
         held, at, whole = 0, 0, True
+        most = np.uint64(2**64 - 1)  # hashes beyond are of no interest any more
         for block in table.blocks():
-            numbers = np.arange(at, at + len(block))
+            hashes = hash_rows(block, seed, threads)
+            near = np.flatnonzero(hashes <= most)
+            kept.append((block[near], at + near, hashes[near]))
             at += len(block)
-            kept.append((block, numbers, hash_rows(block, seed, threads)))
-            held += len(block)
+            held += len(near)
             if table.rows > size and held > size + size // 4:
                 kept = [_pruned(kept, size)]
-                held = len(kept[0][1])
+                held, most = len(kept[0][1]), kept[0][2].max()
         if not kept:
             raise TableError("there are no rows")
         everything = _joined(kept)

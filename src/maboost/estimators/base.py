@@ -49,6 +49,7 @@ from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import described
 from maboost.threads import Threads, available_threads
 
 if TYPE_CHECKING:
@@ -357,7 +358,7 @@ class BoostingClassifier(CallbackSupportMixin, Voting, ClassifierMixin, BaseEsti
 
     def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
         """Go on where the last fit ended, if there was one."""
-        self._print = {"rows": rows.fingerprint(), "booster": repr(run.booster.ascent)}
+        self._print = {"rows": rows.fingerprint(), "booster": described(run.booster.ascent)}
         if resume is None:
             return
         if resume["print"]["rows"] != self._print["rows"]:

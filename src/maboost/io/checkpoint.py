@@ -35,6 +35,7 @@ from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.ascent import AscentState
+from maboost.mirror.params import described
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
@@ -45,7 +46,6 @@ _LARGEST = sys.float_info.max
 _NUMBERS = ("gain", "total_step", "error", "smallest_edge")
 _KEYS = 624  # words of the Mersenne twister
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
 
 
@@ -364,26 +364,6 @@ def _described_learner(learner: Any) -> str:
     """The rules of the trees; the base measure is that of the rows, and threads change nothing."""
     told = [f.name for f in dataclasses.fields(learner) if f.name not in ("base", "threads")]
     return ", ".join(f"{name}={described(getattr(learner, name))}" for name in told)
-
-
-def described(value: Any) -> str:
-    """A value as text that is the same in another process; arrays by a hash of their content.
-
-    >>> from maboost.mirror import CappedSimplex
-    >>> described(CappedSimplex(3.0))
-    'CappedSimplex(caps=3.0)'
-    """
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        content = np.ascontiguousarray(value).tobytes()
-        digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-        return f"array({value.dtype}, {value.shape}, {digest})"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inside = (
-            f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value)
-        )
-        return f"{type(value).__name__}({', '.join(inside)})"
-    value = value.item() if isinstance(value, np.generic) else value
-    return _ADDRESS.sub("", repr(value))
 
 
 # ------------------------------------------------------------------------------------------- the file

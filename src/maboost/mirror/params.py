@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import re
 from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["Component", "described"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Component:
@@ -30,3 +38,23 @@ class Component:
         if hasattr(self, "__post_init__"):
             self.__post_init__()
         return self
+
+
+def described(value: Any) -> str:
+    """A value as text that is the same in another process; arrays by a hash of their content.
+
+    >>> from maboost.mirror import CappedSimplex
+    >>> described(CappedSimplex(3.0))
+    'CappedSimplex(caps=3.0)'
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        content = np.ascontiguousarray(value).tobytes()
+        digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+        return f"array({value.dtype}, {value.shape}, {digest})"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inside = (
+            f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value)
+        )
+        return f"{type(value).__name__}({', '.join(inside)})"
+    value = value.item() if isinstance(value, np.generic) else value
+    return _ADDRESS.sub("", repr(value))
