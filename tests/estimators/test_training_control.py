@@ -297,6 +297,14 @@ def test_a_slice_of_nothing_predicts_the_heaviest_class():
     assert set(none.predict(X)) == {np.argmax(np.bincount(y))}
 
 
+def test_a_slice_of_one_class():
+    X, _ = WINE
+    model = CombinedBoostClassifier(error_limits={0: None, 1: 0.3})
+    model.fit(X, np.ones(len(X)), sample_domain=np.arange(len(X)) % 2)
+    assert model[:0].certificate_.measured_error == 0.0
+    assert model[:0].certificate_.groups == model.certificate_.groups
+
+
 def test_what_a_slice_has_not_is_said():
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)

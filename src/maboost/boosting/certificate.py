@@ -171,7 +171,9 @@ class Certificate:
         last = records[-1] if records else None
         groups = {}
         for name, group in self.groups.items():
-            assert self.bound is not None
+            if self.bound is None:  # one class only: nothing can be wrong
+                groups[name] = group
+                continue
             errors = history.group_errors.get(name, [])
             groups[name] = replace(
                 group,
@@ -182,8 +184,8 @@ class Certificate:
             self,
             rounds=len(records),
             gain=gain,
-            error_bound=self.bound(gain) if self.bound is not None else 1.0,
-            measured_error=last.train_error if last else 1.0,
+            error_bound=self.error_bound if self.bound is None else self.bound(gain),
+            measured_error=last.train_error if last else 0.0 if self.bound is None else 1.0,
             margin_bound=last.margin_bound if last else -math.inf,
             soft_margin=last.soft_margin if last else 0.0,
             min_margin=last.min_margin if last else 0.0,

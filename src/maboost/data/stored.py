@@ -1,8 +1,9 @@
 """Rows that stay on disk: Parquet files read in batches, binned once into a memory-mapped cache.
 
-What is resident is the state of every row (a label of one byte, its weight, dual point, density, margin
-and the sums of evidence: about 80 bytes with two classes) and the binning sample; the bins themselves,
-one byte a cell, are mapped from a file and read by the passes that need them.
+What is resident is the state of every row (its label, weight, dual point, density, margin, the sums of
+evidence and what a round adds to them: about 250 bytes at the peak with two classes) and, before the
+first round, the binning sample; the bins themselves, one byte a cell, are mapped from a file and read by
+the passes that need them.
 """
 
 from __future__ import annotations
