@@ -11,7 +11,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
-from maboost.estimators.base import BoostingClassifier, Groups
+from maboost.estimators.base import BoostingClassifier
+from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer

@@ -9,7 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, maboost
-from maboost.estimators.base import BoostingClassifier, Groups
+from maboost.estimators.base import BoostingClassifier
+from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.domains import Domain
 from maboost.mirror.regularizers import Regularizer

@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import STEPS, sparseboost
-from maboost.estimators.base import BoostingClassifier, Groups
+from maboost.estimators.base import BoostingClassifier
+from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 
 __all__ = ["SparseBoostClassifier"]

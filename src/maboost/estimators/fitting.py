@@ -1,0 +1,377 @@
+"""The fit itself: a run with its rows, from the first round to what is kept of the last."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maboost.boosting.certificate import Certificate, GroupBound
+from maboost.boosting.game import Game
+from maboost.boosting.history import History, Record
+from maboost.boosting.loop import Booster, Run, Validation
+from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
+from maboost.boosting.trimming import Budget
+from maboost.estimators.control import Interrupts, Progress, Score, Tasks
+from maboost.estimators.holdout import held_out, places
+from maboost.estimators.probabilities import (
+    DOUBT,
+    POPULATION_SCALE,
+    WATCHED_DOUBT,
+    probability_scale,
+)
+from maboost.estimators.rows import TrainingRows
+from maboost.estimators.suspects import Evidence
+from maboost.estimators.voting import Voting
+from maboost.estimators.weights import RowWeights
+from maboost.learners.base import WeakLearner
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import described
+from maboost.threads import Threads, available_threads
+
+if TYPE_CHECKING:
+    from maboost.io.checkpoint import Checkpoint
+
+__all__ = ["Fitting", "Groups"]
+
+# by name: which of the kept rows belong to a data source, and its error limit
+Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
+
+
+class Fitting(Voting):
+    """How a booster is fitted to rows that are checked already."""
+
+    _codes: Any
+    n_estimators: int
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
+    scoring: Any
+    target_error: float | None
+    max_seconds: float | None
+    warm_start: bool
+    checkpoint: Any
+    checkpoint_every: int
+    resume: bool
+    verbose: int
+
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+        """The booster for these rows, and the data sources that get a certificate of their own."""
+        raise NotImplementedError
+
+    def _learner(self, X: Any, weights: RowWeights, threads: Threads) -> WeakLearner:
+        raise NotImplementedError
+
+    def _validation(
+        self, X_val: Any, y_val: ArrayLike | None, sample_weight_val: ArrayLike | None
+    ) -> Validation | None:
+        raise NotImplementedError
+
+    def _boosted(
+        self,
+        rows: TrainingRows,
+        watching: tuple[Any, ArrayLike | None, ArrayLike | None],
+        groups: ArrayLike | None,
+        resume: dict[str, Any] | None,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
+        random_state = rows.random_state
+        self.classes_ = rows.classes
+        validation = self._validation(*watching)
+        stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
+        if validation is None and self.early_stopping and len(rows.classes) > 1:
+            seed = resume["seed"] if resume else stored.seed if stored else None
+            if seed is None:
+                seed = int(random_state.randint(2**31 - 1))
+            rows, validation = self._held_out(rows, groups, seed)
+        self._begin(rows)
+        booster, sources = self._plan(rows)
+        if len(self.classes_) == 1:
+            return self._finish_constant(rows.weights, sources)
+        run = self._new_run(booster, rows, validation, {n: m for n, (m, _) in sources.items()})
+        self.certificate_ = self._first_certificate(run, sources)
+        if self.warm_start:
+            self._continue(run, rows, resume)
+        if checkpoint is not None:
+            checkpoint.begin(self, run, rows, stored)
+        reason = self._run(run, rows, checkpoint or (lambda last: None))
+        self._finish(run, rows, reason)
+        return self
+
+    def _checkpoint(self) -> Checkpoint | None:
+        """The file in which this fit keeps its state, if there is one."""
+        if self.checkpoint is None and not self.resume:
+            return None
+        from maboost.io.checkpoint import Checkpoint
+
+        return Checkpoint.of(self)
+
+    def _new_run(
+        self,
+        booster: Booster,
+        rows: TrainingRows,
+        validation: Validation | None,
+        groups: dict[Any, NDArray[np.bool_]] | None = None,
+    ) -> Run:
+        game = Game(rows.labels, len(rows.classes))
+        threads = Threads(available_threads(self.n_jobs))
+        measure = BaseMeasure(rows.weights.scaled, game.width, threads=threads)
+        learner = self._learner(rows.X, rows.weights, threads)
+        where = places(rows.X, seed=0) if isinstance(booster.trim, Budget) else None
+        return Run(
+            booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
+            validation, groups, where,
+        )  # fmt: skip
+
+    def _held_out(
+        self, rows: TrainingRows, groups: ArrayLike | None, seed: int
+    ) -> tuple[TrainingRows, Validation]:
+        """The rows to train on, and those that watch."""
+        if hasattr(rows.X, "blocks"):
+            raise ValueError("early_stopping with rows on disk needs X_val and y_val")
+        if groups is not None:
+            groups = np.asarray(groups)
+            if groups.shape != rows.weights.kept.shape:
+                raise ValueError(
+                    f"groups must have one entry a row ({rows.weights.kept.size}), got shape "
+                    f"{groups.shape}"
+                )
+            groups = groups[rows.weights.kept]
+        fraction = float(self.validation_fraction)
+        out = held_out(rows.X, rows.labels, rows.weights.scaled, fraction, seed, groups)
+        left = np.unique(rows.labels[~out])
+        if not out.any() or len(left) < len(rows.classes):
+            raise ValueError(
+                f"early_stopping with validation_fraction={fraction!r} holds out {int(out.sum())} of "
+                f"{len(out)} rows and leaves {len(left)} of {len(rows.classes)} classes to train on; "
+                "give X_val and y_val, or another fraction or grouping"
+            )
+        self._seed = seed
+        return rows.where(~out), self._watch(rows.where(out))
+
+    def _watch(self, rows: TrainingRows) -> Validation:
+        """Rows that are held out, as rows that watch."""
+        labels = np.searchsorted(self.classes_, rows.y)
+        base = rows.weights.scaled / rows.weights.scaled.sum()
+        return Validation(rows.X, Game(labels, len(self.classes_)), base)
+
+    def _begin(self, rows: TrainingRows) -> None:
+        """State of a model without any hypothesis: it predicts the heaviest class."""
+        totals = np.bincount(rows.labels, weights=rows.weights.scaled)
+        self._heaviest = int(np.argmax(totals))
+        self._hypotheses: list[Any] = []
+        self.estimator_weights_ = np.zeros(0)
+        self.history_ = History()
+        self.n_inert_rows_ = rows.weights.inert
+        self.probability_scale_ = POPULATION_SCALE
+
+    def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
+        """Go on where the last fit ended, if there was one."""
+        self._print = {"rows": rows.fingerprint(), "booster": described(run.booster.ascent)}
+        if resume is None:
+            return
+        if resume["print"]["rows"] != self._print["rows"]:
+            raise ValueError(
+                "warm_start=True goes on with the rows of the last fit, but X, y or the weights have "
+                "changed; fit a clone, or set warm_start=False"
+            )
+        if resume["print"]["booster"] != self._print["booster"]:
+            raise ValueError(
+                "warm_start=True goes on with the booster of the last fit, which was "
+                f"{resume['print']['booster']} and is now {self._print['booster']}"
+            )
+        done = len(resume["hypotheses"])
+        if self.n_estimators < done:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {done} rounds already done; with "
+                "warm_start=True it is the total number of rounds"
+            )
+        run.restore(resume["run"])
+        self._hypotheses = list(resume["hypotheses"])
+        self.history_ = History(resume["history"].records, resume["history"].group_errors)
+
+    def _stops(self) -> list[Stop]:
+        stops: list[Stop] = []
+        if self.target_error is not None:
+            stops.append(TargetError(self.target_error))
+        if self.early_stopping:
+            stops.append(NoImprovement(self.n_iter_no_change, self.tol))
+        stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
+        if stopped:  # a fit that goes on where another one stopped
+            return [lambda record: stopped[0]]
+        if self.max_seconds is not None:
+            stops.append(MaxSeconds(self.max_seconds))
+        return stops
+
+    def _run(self, run: Run, rows: TrainingRows, keep: Callable[[bool], None]) -> str:
+        """All rounds, each followed by `keep`; returns why they ended."""
+        stops, score = self._stops(), Score.of(self.scoring, self, run, rows.classes)
+        progress = Progress(int(self.verbose), self.n_estimators)
+        tasks = Tasks(self, self.n_estimators, rows.X, rows.y)
+        last = self.history_.records[-1:]
+        reason = self._reason_to_stop(last[0], stops) if last else None
+        interrupts = Interrupts()
+        with interrupts.deferred(), progress:
+            try:
+                while reason is None:
+                    round = next(run, None)
+                    if round is None:
+                        reason = str(run.ended)
+                        keep(True)
+                        break
+                    record = replace(round.record, val_score=score())
+                    self._hypotheses.append(round.hypothesis)
+                    self.history_.append(record, round.group_errors)
+                    progress(record)
+                    reason = self._reason_to_stop(record, stops)
+                    if tasks.round(self._so_far):
+                        reason = reason or "a callback asked to stop"
+                    keep(reason is not None or interrupts.asked)
+                    if interrupts.asked:
+                        raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                if not self._hypotheses:
+                    raise
+                reason = "interrupted"
+        if reason == "interrupted":
+            warnings.warn(
+                f"interrupted: the model has the {len(self._hypotheses)} rounds that were done",
+                UserWarning,
+                stacklevel=6,
+            )
+        tasks.close(self._so_far)
+        return reason
+
+    def _reason_to_stop(self, record: Record, stops: list[Stop]) -> str | None:
+        reasons = [reason for stop in stops if (reason := stop(record))]
+        if not reasons and record.round >= self.n_estimators:
+            reasons = [f"n_estimators={self.n_estimators} rounds are done"]
+        return reasons[0] if reasons else None
+
+    def _so_far(self) -> dict[str, Any]:
+        """The attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
+        steps = self.history_["step"].astype(float)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        return fitted | {
+            "estimator_weights_": steps,
+            "_hypotheses": list(self._hypotheses),
+            "_heaviest": self._heaviest,
+            "_codes": self._codes,
+        }
+
+    def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
+        if self.warm_start and run.rounds == len(self._hypotheses):
+            self._resume = {
+                "print": self.__dict__.pop("_print"),
+                "run": run.snapshot(),
+                "hypotheses": list(self._hypotheses),
+                "history": self.history_,
+                "seed": self.__dict__.get("_seed"),
+            }
+        done = self.best_iteration_ = len(self._hypotheses)
+        if run.validation is not None and done:
+            self.best_iteration_ = 1 + int(np.argmax(self.history_["val_score"]))
+        self.n_iter_ = self.best_iteration_ if self.early_stopping else done
+        self._hypotheses = self._hypotheses[: self.n_iter_]
+        self.estimator_weights_ = self.history_["step"].astype(float)[: self.n_iter_]
+        self._keep_rows(run, rows)
+        self.probability_scale_ = self._fitted_scale(run)
+        if self.n_iter_ < done:
+            reason = f"{reason}; the best of {done} is kept"
+        self.certificate_ = replace(
+            self.certificate_.upto(self.history_.upto(self.n_iter_), reason),
+            exact=run.exact and done > 0,
+        )
+        if not self._hypotheses:
+            warnings.warn(
+                f"no hypothesis was found ({reason}): the model predicts the heaviest class, "
+                f"{self.classes_.tolist()[self._heaviest]!r}",
+                UserWarning,
+                stacklevel=6,
+            )
+
+    def _keep_rows(self, run: Run, rows: TrainingRows) -> None:
+        """What is remembered of every training row."""
+        share = run.measure.rows_base * run.measure.row_means(run.state.density)
+        self._distribution = np.zeros(len(rows.weights.kept))
+        if run.state.mass > 0.0:
+            self._distribution[rows.weights.kept] = share / run.state.mass
+        self._evidence = Evidence(
+            np.flatnonzero(rows.weights.kept),
+            rows.labels,
+            run.game.predicted(run.margins),
+            run.game.worst_margins(run.margins) / (run.total_step or 1.0),
+            run.trust / max(run.rounds, 1),
+            run.push / max(run.rounds, 1),
+        )
+
+    def _fitted_scale(self, run: Run) -> float:
+        """The scale of the probabilities: on the rows that watched, otherwise on the training rows.
+
+        There the votes are too sure of themselves, so that a share of every label is doubted.
+        """
+        if not self._hypotheses:
+            return POPULATION_SCALE
+        watch = run.validation
+        if watch is None:
+            margins, base = run.margins, run.measure.rows_base
+            return probability_scale(margins.reshape(len(base), -1), base, self._doubt())
+        total = float(np.sum(self.estimator_weights_))
+        margins = -total * watch.game.loss(self._votes(watch.X) / total)
+        return probability_scale(margins.reshape(len(watch.base), -1), watch.base, WATCHED_DOUBT)
+
+    def _doubt(self) -> float:
+        """The error to expect on rows that were not trained on."""
+        return DOUBT
+
+    def _first_certificate(self, run: Run, sources: Groups) -> Certificate:
+        """What is promised before any round."""
+        ascent, row = run.booster.ascent, run.measure.of_rows
+        groups = {}
+        for name, (members, limit) in sources.items():
+            share = row.integral(members.astype(float))
+            groups[name] = GroupBound(share, limit, run.bound.of_group(0.0, share, limit), 1.0)
+        return Certificate(
+            regularizer=type(ascent.regularizer).__name__,
+            domain=type(ascent.domain).__name__,
+            update=ascent.update,
+            rounds=0,
+            gain=0.0,
+            error_bound=run.bound(0.0),
+            measured_error=1.0,
+            margin_bound=float("-inf"),
+            soft_margin=0.0,
+            min_margin=0.0,
+            best_margin_bound=1.0,
+            exact=True,
+            floor=run.bound.floor,
+            stopped="",
+            n_classes=run.game.n_classes,
+            inert_rows=self.n_inert_rows_,
+            groups=groups,
+            bound=run.bound,
+        )
+
+    def _finish_constant(self, weights: RowWeights, sources: Groups) -> Self:
+        """One class only: nothing to boost, and nothing to get wrong."""
+        self.n_iter_ = self.best_iteration_ = 0
+        base = weights.scaled / weights.scaled.sum()
+        self._distribution = np.zeros(len(weights.kept))
+        self._distribution[weights.kept] = base
+        groups = {
+            name: GroupBound(float(base[members].sum()), limit, 0.0, 0.0)
+            for name, (members, limit) in sources.items()
+        }
+        self.certificate_ = Certificate(
+            regularizer="none", domain="none", update="none", rounds=0, gain=0.0, error_bound=0.0,
+            measured_error=0.0, margin_bound=0.0, soft_margin=0.0, min_margin=0.0,
+            best_margin_bound=0.0, exact=True, floor=0.0, n_classes=1,
+            stopped=f"y has one class only, {self.classes_.tolist()[0]!r}",
+            inert_rows=self.n_inert_rows_, groups=groups,
+        )  # fmt: skip
+        return self
