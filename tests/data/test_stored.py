@@ -226,3 +226,52 @@ def test_a_missing_label_and_an_empty_file(tmp_path):
     other = write(table, tmp_path / "holes")
     with pytest.raises(ValueError, match="column 'label' is missing in 1 rows"):
         model.fit(other, "label")
+
+
+class Batches:
+    """An iterator over arrays, as a user would write it."""
+
+    def __init__(self, X, y, weights=None, size=130):
+        self.parts = [
+            tuple(a[i : i + size] for a in (X, y, weights) if a is not None)
+            for i in range(0, len(y), size)
+        ]
+
+    def reset(self):
+        self.at = 0
+
+    def next(self):
+        self.at += 1
+        return self.parts[self.at - 1] if self.at <= len(self.parts) else None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["entropy", "smooth", "budget", "mada"])
+def test_an_iterator_and_memory_agree(name, weighted):
+    table = frame()
+    X, y = table[["a", "b", "c"]].to_numpy(), table["label"].to_numpy(dtype=str)
+    weights = table["weight"].to_numpy() if weighted else None
+    model = clone(BOOSTERS[name]).set_params(n_estimators=6, random_state=0)
+    memory = clone(model).fit(X, y, sample_weight=weights)
+    assert_same(clone(model).fit(Batches(X, y, weights), None), memory, X)
+
+
+def test_bad_iterators_are_refused():
+    X, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
+    model = SmoothBoostClassifier(smoothness=2.0)
+    with pytest.raises(ValueError, match="gives its own labels"):
+        model.fit(Batches(X, y), y)
+    with pytest.raises(ValueError, match="gives no rows"):
+        model.fit(Batches(X[:0], y[:0]), None)
+    broken = Batches(X, y)
+    broken.parts = [X]
+    with pytest.raises(ValueError, match=r"next\(\) must give"):
+        model.fit(broken, None)
+
+    class Changing(Batches):
+        def reset(self):
+            super().reset()
+            self.parts = [tuple(a[:-1] for a in part) for part in self.parts]
+
+    with pytest.raises(ValueError, match="the same rows every time"):
+        model.fit(Changing(np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2), None)

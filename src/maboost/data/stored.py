@@ -35,7 +35,16 @@ from maboost.learners.tree.binning import (
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
-__all__ = ["Cache", "OnDisk", "Sample", "StoredTable", "is_stored"]
+__all__ = [
+    "BatchedTable",
+    "Cache",
+    "OnDisk",
+    "Rows",
+    "Sample",
+    "StoredTable",
+    "batches",
+    "is_stored",
+]
 
 Array = NDArray[np.float64]
 
@@ -60,14 +69,66 @@ class OnDisk:
 
 
 def is_stored(X: Any) -> bool:
-    """Whether `X` names rows on disk: a path, a pyarrow Dataset, or :class:`OnDisk`."""
+    """Whether `X` names rows that are not in memory.
+
+    That is a path, a pyarrow Dataset, :class:`OnDisk`, or an iterator with ``reset`` and ``next``.
+    """
     if isinstance(X, str | Path | OnDisk):
+        return True
+    if callable(getattr(X, "reset", None)) and callable(getattr(X, "next", None)):
         return True
     return type(X).__module__.startswith("pyarrow") and hasattr(X, "scanner")
 
 
+class Rows:
+    """Rows that come in blocks: what is sampled, binned and cached of them."""
+
+    features: list[str]
+    cache: str | Path | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, without those that are not kept."""
+        raise NotImplementedError
+
+    def blocks(self) -> Iterator[Array]:
+        """The features of the kept rows as floats, a batch at a time."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        """A hash that changes with the rows."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.rows, len(self.features)
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The rows of the smallest content hashes, in memory."""
+        return Sample.of(self)
+
+    @cached_property
+    def _cache(self) -> Cache:
+        return Cache(self.cache)
+
+    def binned(
+        self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
+    ) -> Binned:
+        """All rows in bins, mapped from the cache."""
+        bins = self.sample.bins(weights, max_bins, categorical)
+        self.__dict__.pop("sample")  # of no more use
+        return self._cache.binned(self, bins, threads)
+
+    def close(self) -> None:
+        """Remove a temporary cache."""
+        if "_cache" in self.__dict__:
+            self._cache.close()
+
+
 @dataclass(frozen=True)
-class StoredTable:
+class StoredTable(Rows):
     """The feature columns of Parquet files, as numbers, a batch at a time.
 
     Attributes
@@ -111,14 +172,12 @@ class StoredTable:
         return cls(source, features, cache=cache)
 
     @cached_property
-    def rows(self) -> int:
-        """How many rows there are, without those that are not kept."""
-        return int(self.dataset.count_rows()) if self.keep is None else int(self.keep.sum())
+    def _count(self) -> int:
+        return int(self.dataset.count_rows())
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.rows, len(self.features)
+    def rows(self) -> int:
+        return self._count if self.keep is None else int(self.keep.sum())
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, whole."""
@@ -136,10 +195,17 @@ class StoredTable:
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
+        import pyarrow.dataset as ds
 
         try:
             for batch in self.dataset.to_batches(
-                columns=columns, batch_size=BATCH, batch_readahead=2, fragment_readahead=1
+                columns=columns,
+                batch_size=BATCH,
+                batch_readahead=1,
+                fragment_readahead=1,
+                fragment_scan_options=ds.ParquetFragmentScanOptions(
+                    use_buffered_stream=True, pre_buffer=False
+                ),
             ):
                 if batch.num_rows:
                     yield batch
@@ -148,7 +214,6 @@ class StoredTable:
             raise TableError(f"cannot read on: {str(error).splitlines()[0]}") from error
 
     def blocks(self) -> Iterator[Array]:
-        """The features of the kept rows as floats, a batch at a time."""
         at = 0
         for table in self.small_tables():
             numbers = self.codes.applied(table) if self.codes is not None else table
@@ -161,28 +226,6 @@ class StoredTable:
             if len(block):
                 yield block
 
-    @cached_property
-    def sample(self) -> Sample:
-        """The rows of the smallest content hashes, in memory."""
-        return Sample.of(self)
-
-    @cached_property
-    def _cache(self) -> Cache:
-        return Cache(self.cache)
-
-    def binned(
-        self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
-    ) -> Binned:
-        """All rows in bins, mapped from the cache."""
-        bins = self.sample.bins(weights, max_bins, categorical)
-        self.__dict__.pop("sample")  # of no more use
-        return self._cache.binned(self, bins, threads)
-
-    def close(self) -> None:
-        """Remove a temporary cache."""
-        if "_cache" in self.__dict__:
-            self._cache.close()
-
     def fingerprint(self) -> str:
         """A hash of what the files are: names, sizes, times of change, columns."""
         known = [
@@ -193,6 +236,66 @@ class StoredTable:
         digest = hashlib.blake2b(text.encode(), digest_size=16)
         digest.update(b"" if self.keep is None else self.keep.tobytes())
         return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class BatchedTable(Rows):
+    """Rows of an iterator that can begin again.
+
+    Attributes
+    ----------
+    source : object
+        ``reset()`` begins again; ``next()`` gives ``(X, y)`` or ``(X, y, weights)``, and None at the end.
+    features : list of column names
+    lengths : rows of every batch, as the first pass saw them
+    keep : boolean array over all rows, optional
+    """
+
+    source: Any
+    features: list[str]
+    lengths: tuple[int, ...]
+    codes: Any = None
+    cache: str | Path | None = None
+    keep: NDArray[np.bool_] | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(self.lengths) if self.keep is None else int(self.keep.sum())
+
+    def blocks(self) -> Iterator[Array]:
+        at = 0
+        for length, (X, *_) in zip(self.lengths, batches(self.source), strict=True):
+            block = np.asarray(X, dtype=np.float64)
+            if block.shape != (length, len(self.features)):
+                raise TableError(
+                    f"a batch had the shape {(length, len(self.features))} in the first pass and "
+                    f"{block.shape} in a later one: an iterator must give the same rows every time"
+                )
+            if self.keep is not None:
+                block = block[self.keep[at : at + length]]
+            at += length
+            if len(block):
+                yield block
+
+    def fingerprint(self) -> str:
+        """Of the values themselves: nothing else is known of an iterator."""
+        digest = hashlib.blake2b(digest_size=16)
+        for block in self.blocks():
+            digest.update(np.ascontiguousarray(block).tobytes())
+        return digest.hexdigest()
+
+
+def batches(source: Any) -> Iterator[Any]:
+    """All batches of an iterator with `reset` and `next`, from the beginning."""
+    source.reset()
+    while (batch := source.next()) is not None:
+        if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+            raise TableError(
+                "next() must give (X, y) or (X, y, weights), or None at the end, got "
+                f"{type(batch).__name__}"
+            )
+        if len(batch[0]):
+            yield batch
 
 
 def _check_files(dataset: Any) -> None:
@@ -229,7 +332,7 @@ class Sample:
     whole: bool
 
     @classmethod
-    def of(cls, table: StoredTable, size: int = SAMPLE_ROWS, seed: int = 0) -> Sample:
+    def of(cls, table: Rows, size: int = SAMPLE_ROWS, seed: int = 0) -> Sample:
         """One pass over the features; no more than a few samples are ever held."""
         threads = Threads()
         kept: list[tuple[Array, NDArray[np.intp], NDArray[np.uint64]]] = []
@@ -294,7 +397,7 @@ class Cache:
         self.folder = Path(tempfile.mkdtemp(prefix="maboost-")) if folder is None else Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def binned(self, table: StoredTable, bins: Bins, threads: Threads) -> Binned:
+    def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
         """The bins of all rows: from the cache if it is of the same files and bins, else written anew."""
         key = self._key(table, bins)
         n, columns = table.shape
@@ -314,7 +417,7 @@ class Cache:
 
     def _write(
         self,
-        table: StoredTable,
+        table: Rows,
         bins: Bins,
         files: dict[str, tuple[Path, tuple[int, int]]],
         threads: Threads,
@@ -346,7 +449,7 @@ class Cache:
                 path.unlink(missing_ok=True)
             raise
 
-    def _key(self, table: StoredTable, bins: Bins) -> str:
+    def _key(self, table: Rows, bins: Bins) -> str:
         digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
         for edges in bins.edges:
             digest.update(np.ascontiguousarray(edges).tobytes())

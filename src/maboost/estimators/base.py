@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game
 from maboost.boosting.loop import Validation
-from maboost.data.stored import is_stored
+from maboost.data.stored import StoredTable, is_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
     with_callbacks,
@@ -92,9 +92,10 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         ----------
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
-            Or rows on disk: the path of a Parquet file or folder, a pyarrow Dataset, or
-            :class:`maboost.data.OnDisk`; `y`, `sample_weight` (and `sample_domain`) are then names of
-            columns there, and only the state of each row is kept in memory.
+            Or rows that are not in memory: the path of a Parquet file or folder, a pyarrow Dataset, or
+            :class:`maboost.data.OnDisk`, with `y`, `sample_weight` (and `sample_domain`) the names of
+            columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
+            ``(X, y, weights)`` and None at the end, with `y` None. Only the state of each row is kept.
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
@@ -151,7 +152,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         random_state = check_random_state(self.random_state)
         rows = stored_rows(X, y, sample_weight, sample_domain, self.class_weight, random_state)
         self._codes = rows.X.codes
-        self.feature_names_in_ = np.array(rows.X.features, dtype=object)
+        self.__dict__.pop("feature_names_in_", None)
+        if isinstance(rows.X, StoredTable):  # an iterator has no names
+            self.feature_names_in_ = np.array(rows.X.features, dtype=object)
         self.n_features_in_ = len(rows.X.features)
         check_classification_targets(rows.y)
         return rows

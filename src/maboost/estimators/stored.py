@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.files import TableError
-from maboost.data.stored import StoredTable
+from maboost.data.stored import BatchedTable, StoredTable, batches
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes
 from maboost.estimators.weights import row_weights
@@ -25,7 +25,12 @@ def stored_rows(
     class_weight: Any,
     random_state: np.random.RandomState,
 ) -> TrainingRows:
-    """The rows of files on disk; `target`, `weight` and `domain` name columns there."""
+    """The rows of files on disk; `target`, `weight` and `domain` name columns there.
+
+    An iterator brings its labels and weights with it, and `target` is None.
+    """
+    if callable(getattr(source, "next", None)):
+        return _iterated_rows(source, (target, weight, domain), class_weight, random_state)
     for name, value in (("y", target), ("sample_weight", weight), ("sample_domain", domain)):
         if value is not None and not isinstance(value, str):
             raise ValueError(
@@ -42,6 +47,33 @@ def stored_rows(
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     sources = None if domain is None else _column(table, domain)
     return TrainingRows(table, y, weights, random_state, sources)
+
+
+def _iterated_rows(
+    source: Any, others: tuple[Any, ...], class_weight: Any, random_state: np.random.RandomState
+) -> TrainingRows:
+    if any(value is not None for value in others):
+        raise ValueError(
+            "an iterator gives its own labels and weights: y, sample_weight and sample_domain are None"
+        )
+    columns, labels, given, lengths = None, [], [], []
+    for X, y, *rest in batches(source):
+        width = np.shape(X)[1]
+        if columns not in (None, width):
+            raise ValueError(f"a batch has {width} columns, others have {columns}")
+        columns = width
+        labels.append(np.asarray(y))
+        given.append(np.asarray(rest[0], dtype=np.float64) if rest else np.ones(len(X)))
+        lengths.append(len(X))
+    if columns is None:
+        raise ValueError("the iterator gives no rows")
+    y, weight = np.concatenate(labels), np.concatenate(given)
+    weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
+    names = [f"x{j}" for j in range(columns)]
+    table = BatchedTable(source, names, tuple(lengths), CategoryCodes(dtypes={}))
+    if not weights.kept.all():
+        table, y = replace(table, keep=weights.kept), y[weights.kept]
+    return TrainingRows(table, y, weights, random_state)
 
 
 def _column(table: StoredTable, name: str) -> NDArray[Any]:
