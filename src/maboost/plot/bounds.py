@@ -62,7 +62,7 @@ class BoundDisplay:
     >>> from maboost import SmoothBoostClassifier
     >>> from maboost.plot import BoundDisplay
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = SmoothBoostClassifier(n_estimators=10, random_state=0).fit(X, y)
+    >>> model = SmoothBoostClassifier(smoothness=4.0, n_estimators=10).fit(X, y)
     >>> display = BoundDisplay.from_estimator(model)
     >>> display.floor, len(display.bound_line_.get_ydata())
     (0.25, 10)
