@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
 
 import maboost
+from maboost.cli import main
 
 COMMAND = [sys.executable, "-m", "maboost.cli"]
 
@@ -217,7 +219,7 @@ def test_inspect(folder):
 def test_help_and_version():
     assert maboost.__version__ in run("--version").stdout
     for command in ("train", "predict", "evaluate", "inspect", "demo"):
-        assert run(command, "--help").returncode == 0
+        assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
 
 
 def test_demo_writes_a_model_and_a_report(tmp_path):
@@ -255,9 +257,16 @@ def test_a_column_that_is_not_numeric(tmp_path):
     pd.DataFrame({"when": dates, "x": range(20), "y": [0, 1] * 10}).to_parquet(
         tmp_path / "d.parquet"
     )
-    refused("column 'when' has dtype", "train", tmp_path / "d.parquet")
+    refused("or leave it out by --drop when", "train", tmp_path / "d.parquet")
     (tmp_path / "w.csv").write_text("x,w,y\n1,a,0\n2,b,1\n3,c,0\n")
     refused("not a column of numbers", "train", tmp_path / "w.csv", "--weight-column", "w")
+
+
+def test_decimal_commas(tmp_path):
+    rows = "".join(f"{i},5;{i % 2}\n" for i in range(40))
+    (tmp_path / "eu.csv").write_text("x;y\n" + rows)
+    refused("column 'x' holds numbers with decimal commas", "train", tmp_path / "eu.csv")
+    assert run("train", tmp_path / "eu.csv", "--decimal", ",", "--rounds", 2).returncode == 0
 
 
 def test_one_class(tmp_path):
@@ -317,6 +326,10 @@ def test_a_bad_value_and_a_bad_configuration(folder, tmp_path):
     )
     (tmp_path / "bad.toml").write_text("rounds = = 1\n")
     refused("bad.toml", "train", folder / "train.csv", "--config", tmp_path / "bad.toml")
+
+
+def test_evaluate_without_labels(folder):
+    refused("say which by --target", "evaluate", folder / "model.maboost", folder / "rows.csv")
 
 
 def test_unknown_labels_in_evaluate(folder, tmp_path):

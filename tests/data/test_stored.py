@@ -275,3 +275,20 @@ def test_bad_iterators_are_refused():
 
     with pytest.raises(ValueError, match="the same rows every time"):
         model.fit(Changing(np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2), None)
+
+
+def test_files_are_predicted_in_batches(tmp_path):
+    table = frame()
+    folder = write(table, tmp_path / "rows")
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=4, random_state=0)
+    model.fit(table[FEATURES], table["label"])
+    np.testing.assert_array_equal(model.predict(folder), model.predict(table[FEATURES]))
+    np.testing.assert_array_equal(model.predict_proba(folder), model.predict_proba(table[FEATURES]))
+    other = write(table.drop(columns="a"), tmp_path / "other")
+    with pytest.raises(ValueError, match="no column 'a', which the model needs"):
+        model.predict(other)
+    nameless = SmoothBoostClassifier(smoothness=3.0, n_estimators=2).fit(
+        table[["a", "c"]].to_numpy(), table["label"]
+    )
+    with pytest.raises(ValueError, match="had no column names"):
+        nameless.predict(folder)

@@ -182,7 +182,7 @@ def test_the_certificate_reads_well(fitted):
     assert f"certified <= {certificate.error_bound:.4g}" in text
     assert f"measured {certificate.measured_error:.4g}" in text
     assert "nothing is promised below 0.3333" in text
-    assert "indicative: the learner is not exact" in text
+    assert "the learner is not exact" in text
     assert "assumes: nothing beyond the training rows" in text
     assert "nothing is promised below" not in str(fitted("entropy", "binary").certificate_)
 

@@ -224,12 +224,23 @@ class Certificate:
             f"stopped: {self.stopped}",
             f"  training error   certified <= {self.error_bound:.4g}   measured {self.measured_error:.4g}"
             + (f"   (nothing is promised below {self.floor:.4g})" if self.floor > 0 else ""),
-            f"  soft margin      certified >= {self.margin_bound:.4g}   measured {self.soft_margin:.4g}"
-            f"   (smallest margin {self.min_margin:.4g})",
-            f"  best possible    {'<=' if self.exact else 'about'} {self.best_margin_bound:.4g}, "
-            f"gap {self.gap:.4g}"
-            + ("" if self.exact else "  (indicative: the learner is not exact over its class)"),
         ]
+        if math.isnan(self.soft_margin):
+            lines.append(
+                "  assumes: rows of the stream are drawn independently; holds with the confidence asked for"
+            )
+            return "\n".join(lines)
+        lines.append(
+            f"  soft margin      certified >= {self.margin_bound:.4g}   measured {self.soft_margin:.4g}"
+            f"   (smallest margin {self.min_margin:.4g})"
+        )
+        if self.exact:
+            lines.append(f"  best possible    <= {self.best_margin_bound:.4g}, gap {self.gap:.4g}")
+        else:
+            lines.append(
+                f"  smallest edge    {self.best_margin_bound:.4g}   (no bound of the best margin: the learner "
+                "is not exact over its class)"
+            )
         for name, group in self.groups.items():
             limit = "primary" if group.limit is None else f"limit {group.limit:.4g}"
             lines.append(

@@ -75,6 +75,9 @@ BOOSTERS = {
     metavar="FRACTION|FILE",
     help="Rows that watch: a share to hold out, or a file. Stops early and keeps the best round.",
 )
+@click.option(
+    "--decimal", default=".", show_default=True, help="Decimal sign of numbers in CSV files."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @click.option("--jobs", type=int, help="Threads. [default: all cores]")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
@@ -94,7 +97,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         options = _configured(context, config, options)
     for name in ("out", "report"):
         check_writable(options[name], f"--{name}")
-    table = read_table(data)
+    table = read_table(data, options["decimal"])
     job = _Job(table, options)
     if not options["as_json"]:
         job.describe(data)
@@ -161,6 +164,12 @@ class _Job:
         if not self.features:
             raise TableError("no column is left to learn from")
         self.X, self.y = table.select(self.features), self._labels(table)
+        for field in self.X.schema:
+            if _kind(field.type) not in ("yes/no", "numbers", "categories"):
+                raise TableError(
+                    f"column {field.name!r} holds {field.type}, which is neither a number nor text: turn it "
+                    f"into one of them, or leave it out by --drop {field.name}"
+                )
         self.fit_options = self._fit_options(table)
 
     def _labels(self, table: Any) -> np.ndarray[Any, Any]:
@@ -194,7 +203,7 @@ class _Job:
             )
         valid = self.options["valid"]
         if valid is not None and not _is_number(valid):
-            other = read_table(valid)
+            other = read_table(valid, self.options["decimal"])
             for name in (*self.features, self.target):
                 if name not in other.column_names:
                     raise TableError(f"--valid {valid}: there is no column {name!r}")

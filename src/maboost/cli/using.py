@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import maboost
-from maboost.cli.common import check_writable, find_target, plain, some, told_in_a_line
+from maboost.cli.common import check_writable, plain, some, told_in_a_line
 from maboost.data.files import TableError, read_table, write_table
 
 __all__ = ["evaluate", "inspect", "predict"]
@@ -76,7 +76,7 @@ def _cell(value: Any) -> str:
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--target",
-    help="Column of true labels. [default: as in train, among columns that are no features]",
+    help="Column of true labels. [default: the column that holds the classes]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @told_in_a_line
@@ -90,7 +90,7 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool) -> None
         raise TableError(
             f"{data}: has no column besides the features to compare with; add the labels"
         )
-    name, _ = find_target(rest, target)
+    name = target or _labels_column(rest, fitted.classes_.tolist())
     if name not in table.column_names:
         raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
     y = np.array(table.column(name).to_pylist())
@@ -120,6 +120,19 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool) -> None
     for label, row in zip(classes, found["confusion"], strict=True):
         grid.add_row(str(label), *map(str, row))
     Console(highlight=False).print(grid)
+
+
+def _labels_column(rest: Any, classes: list[Any]) -> str:
+    """The one column that is no feature and holds nothing but the model's classes."""
+    known = set(classes)
+    fitting = [n for n in rest.column_names if set(rest.column(n).unique().to_pylist()) <= known]
+    if len(fitting) != 1:
+        what = "none" if not fitting else "several"
+        raise TableError(
+            f"{what} of the other columns ({some(rest.column_names)}) holds the model's classes "
+            f"{some([str(c) for c in classes], 5)}: say which by --target"
+        )
+    return str(fitting[0])
 
 
 @click.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import IO, Any
 
 __all__ = ["TableError", "read_table", "write_beside", "write_table"]
 
+_COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -17,7 +19,7 @@ class TableError(ValueError):
     """A file that is no readable table; the message is for the user."""
 
 
-def read_table(path: str | Path) -> Any:
+def read_table(path: str | Path, decimal: str = ".") -> Any:
     """A CSV or Parquet file as a pyarrow table.
 
     Types are inferred from all rows of a CSV file; text like "NA" and empty cells are missing values.
@@ -32,7 +34,9 @@ def read_table(path: str | Path) -> Any:
     import pyarrow as pa
 
     try:
-        table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path)
+        table = (
+            _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path, decimal)
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise TableError(f"{path}: cannot be read as a table: {first}") from error
@@ -51,15 +55,33 @@ def _parquet(path: Path) -> Any:
     return pq.read_table(path)
 
 
-def _csv(path: Path) -> Any:
+def _csv(path: Path, decimal: str) -> Any:
     from pyarrow import csv
 
-    return csv.read_csv(
+    table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=1 << 26),
         parse_options=csv.ParseOptions(delimiter=_delimiter(path)),
-        convert_options=csv.ConvertOptions(null_values=list(MISSING), strings_can_be_null=True),
+        convert_options=csv.ConvertOptions(
+            null_values=list(MISSING), strings_can_be_null=True, decimal_point=decimal
+        ),
     )
+    for name in table.column_names if decimal == "." else ():
+        _check_decimals(path, name, table.column(name))
+    return table
+
+
+def _check_decimals(path: Path, name: str, column: Any) -> None:
+    """Numbers like 45,5 would silently become categories."""
+    import pyarrow.types as t
+
+    if not t.is_string(column.type):
+        return
+    some = [v for v in column.slice(0, 1000).to_pylist() if v is not None]
+    if some and all(_COMMA_NUMBER.fullmatch(v) for v in some) and any("," in v for v in some):
+        raise TableError(
+            f"{path}: column {name!r} holds numbers with decimal commas ({some[0]!r}): say --decimal ,"
+        )
 
 
 def _delimiter(path: Path) -> str:

@@ -148,8 +148,11 @@ class StoredTable(Rows):
     @classmethod
     def open(cls, source: Any, left_out: set[str]) -> StoredTable:
         """From a path, a Dataset or :class:`OnDisk`; columns of `left_out` are no features."""
-        import pyarrow as pa
-        import pyarrow.dataset as ds
+        try:
+            import pyarrow as pa
+            import pyarrow.dataset as ds
+        except ImportError as error:
+            raise ImportError("rows on disk need pyarrow: pip install pyarrow") from error
 
         cache = None
         if isinstance(source, OnDisk):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -168,6 +170,19 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def _checked_rows(self, X: Any) -> Any:
         return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
+
+    def _stored_blocks(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Rows on disk to predict, in batches of the columns of the fit."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise ValueError(
+                "rows on disk are found by their columns, but the fit had no column names"
+            )
+        table = StoredTable.open(X, set())
+        missing = [name for name in names if name not in table.features]
+        if missing:
+            raise ValueError(f"the files have no column {missing[0]!r}, which the model needs")
+        return replace(table, features=list(names), codes=self._codes).blocks()
 
     def _input_options(self) -> dict[str, Any]:
         if self._own_trees():

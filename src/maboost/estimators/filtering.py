@@ -174,7 +174,7 @@ def _reason(model: Any, stream: Filter, sample: Filtered, size: int, began: floa
         return f"max_seconds={model.max_seconds:g} has passed"
     if sample.accepted < size:
         if stream.ended:
-            return f"the stream ended after {stream.rows_seen} rows"
+            return f"the stream ended after {stream.rows_seen} rows, before sample_size={size} were accepted"
         return f"of {sample.drawn} rows only {sample.accepted} were accepted: hardly any is wrong"
     return ""
 

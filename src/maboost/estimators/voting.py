@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
+from maboost.data.stored import is_stored
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.learners.tree.predictor import Forest
@@ -43,6 +44,9 @@ class Voting:
     _heaviest: int
 
     def _checked_rows(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _stored_blocks(self, X: Any) -> Iterator[Array]:
         raise NotImplementedError
 
     def _default_estimator(self) -> Any:
@@ -89,11 +93,16 @@ class Voting:
     def decision_function(self, X: Any) -> Array:
         r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
 
+        Rows on disk (a path or a pyarrow Dataset with the columns of the fit) are read in batches, here
+        and in `predict` and `predict_proba`.
+
         Returns
         -------
         array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
         """
         check_is_fitted(self)
+        if is_stored(X):
+            return np.concatenate([self._votes(block) for block in self._stored_blocks(X)])
         return self._votes(self._checked_rows(X))
 
     def _votes(self, X: Any) -> Array:
@@ -184,7 +193,7 @@ class Voting:
         A booster pushes on a row by giving it weight for as long as its margin is small; a label that
         stays wrong however hard it is pushed is suspicious. The quality of a label is the row's margin,
         half of it after the last round and half the mean over all rounds, from -1..1 to 0..1; a label is
-        an issue if the mean over the rounds is not positive.
+        an issue if the mean over the rounds is not positive (the last vote may still have come round to it).
 
         Returns
         -------
