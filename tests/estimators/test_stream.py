@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from tests.helpers import examples
 
 from maboost import MadaBoostClassifier
-from maboost.estimators.filtering import Filter, acceptance_limit, edge_limit
+from maboost.boosting.filtering import Filter, acceptance_limit, edge_limit
 
 
 def stream(seed=0, rows=3000, noise=0.0):

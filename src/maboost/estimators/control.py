@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run, Validation
-from maboost.estimators.probabilities import WATCHED_DOUBT, log_loss, probability_scale
+from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks

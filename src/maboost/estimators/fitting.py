@@ -14,16 +14,16 @@ from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Booster, Run, Validation
-from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
-from maboost.boosting.trimming import Budget
-from maboost.estimators.control import Interrupts, Progress, Score, Tasks
-from maboost.estimators.holdout import held_out, places
-from maboost.estimators.probabilities import (
+from maboost.boosting.probabilities import (
     DOUBT,
     POPULATION_SCALE,
     WATCHED_DOUBT,
     probability_scale,
 )
+from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
+from maboost.boosting.trimming import Budget
+from maboost.estimators.control import Interrupts, Progress, Score, Tasks
+from maboost.estimators.holdout import held_out, places
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
 from maboost.estimators.voting import Voting

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from maboost.boosting.filtering import Filter
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import STEPS, madaboost
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.filtering import Filter, boost_stream
+from maboost.estimators.filtering import boost_stream
 from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes, label_array

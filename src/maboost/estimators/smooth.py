@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maboost.boosting.loop import Booster
+from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups
 from maboost.estimators.holdout import held_out
-from maboost.estimators.probabilities import DOUBT
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
 
