@@ -18,7 +18,7 @@ from maboost.mirror import (
     Orthant,
     Simplex,
 )
-from maboost.mirror.coded import Coded
+from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 
@@ -49,15 +49,15 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name):
         if state.mass <= 0.0:
             break
         coded = coded_direction(rng, 40)
-        d = coded.array(measure)
+        d = whole_direction(coded)
         edge = -measure.integral(state.density * d) / state.mass
         if edge <= 1e-3:
             continue
         plain = Corrective()(Situation(ascent, state, measure, d, edge))
-        short = Corrective()(Situation(ascent, state, measure, d, edge, coded=coded))
+        short = Corrective()(Situation(ascent, state, measure, coded, edge))
         assert short.final == plain.final
         assert short.size == pytest.approx(plain.size, rel=1e-8)
-        found = joint_corrective(ascent, state, d, edge, measure, coded=coded)
+        found = joint_corrective(ascent, state, coded, edge, measure)
         if found is not None:
             slope = gain_slope(Situation(ascent, state, measure, d, edge), found.step)
             assert abs(slope) <= 1e-10

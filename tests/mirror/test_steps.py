@@ -191,7 +191,7 @@ def test_directions_of_few_values(domain, seed, update):
     values *= math.copysign(1.0, edge)
     plain = replace(s, direction=values[codes], edge=abs(edge))
     assume(smallest_edge(plain) < -1e-3)
-    coded = replace(plain, coded=Coded(values, codes))
+    coded = replace(plain, direction=Coded(values, codes))
     step = Corrective()(coded).size
     assert abs(gain_slope(plain, step)) <= 1e-11
     assert step == pytest.approx(Corrective()(plain).size, rel=1e-9)

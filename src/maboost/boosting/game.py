@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded
+from maboost.mirror.coded import Coded, leaf_codes
 from maboost.threads import Threads
 
 __all__ = ["Game"]
@@ -83,8 +83,7 @@ class Game:
         codes = np.empty(len(leaves), dtype=np.uint16)
 
         def work(a: int, b: int) -> None:
-            np.multiply(leaves[a:b], 2, out=codes[a:b], casting="unsafe")
-            codes[a:b] += self._small_labels[a:b]
+            leaf_codes(leaves[a:b], self._small_labels[a:b], codes[a:b])
 
         threads.over(len(leaves), work)
         return Coded(np.column_stack([answers, -answers]).reshape(-1), codes)

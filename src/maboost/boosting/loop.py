@@ -22,8 +22,8 @@ from maboost.boosting.history import Record
 from maboost.boosting.trimming import Trim
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
-from maboost.mirror.coded import Coded
-from maboost.mirror.kernels import row_statistics
+from maboost.mirror.coded import Coded, part_of_direction, whole_direction
+from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 from maboost.mirror.steps import Situation, StepRule, scaled
@@ -32,6 +32,8 @@ from maboost.mirror.tails import linear_minimum
 __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
 
 Array = NDArray[np.float64]
+
+_BLOCK = 1 << 15  # rows that stay in the cache while a round is settled
 
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
@@ -82,11 +84,21 @@ class Round:
 class _Found:
     hypothesis: Hypothesis
     density: Array
-    direction: Array
+    direction: Array | Coded
     edge: float
     rows: int
     exact: bool
-    coded: Coded | None
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """What one pass over the rows after a step finds; the error is that of rows."""
+
+    error: float
+    square: float
+    nonzero: float
+    smallest_margin: float
+    largest_density: float
 
 
 class Run:
@@ -150,6 +162,9 @@ class Run:
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
+        # Where the domain fixes no mass: one array for the densities of all rounds, since to get fresh
+        # memory from the system costs more than to fill it.
+        self._room = np.empty(0 if booster.ascent.domain.normalised else measure.entries.size)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         self.gain = 0.0
         self.total_step = 0.0
@@ -207,32 +222,35 @@ class Run:
         state = self.state
         if state.mass == 1.0:
             return state.density
-        out = np.empty_like(state.density)
+        return self._divided(np.empty_like(state.density))
+
+    def _divided(self, out: Array) -> Array:
+        """The density over its mass, into `out`."""
+        density, mass = self.state.density, self.state.mass
         self.measure.threads.over(
-            out.size, lambda a, b: np.divide(state.density[a:b], state.mass, out=out[a:b])
+            out.size, lambda a, b: np.divide(density[a:b], mass, out=out[a:b])
         )
         return out
 
-    def _losses(self, h: Hypothesis) -> tuple[Coded | None, Array]:
-        """The loss vector of a hypothesis, with its codes where it takes few values."""
+    def _losses(self, h: Hypothesis) -> Array | Coded:
+        """The loss vector of a hypothesis, as codes where it takes few values."""
         leaves = getattr(self.producer, "training_leaves", None)  # not every producer has any
         known: tuple[Array, NDArray[np.int32]] | None = None
         if leaves is not None and self.game.width == 1:
             known = leaves(h)
         if known is None:
-            return None, self.game.loss(self.producer.training_scores(h))
-        coded = self.game.coded_loss(*known, self.measure.threads)
-        return coded, coded.array(self.measure)
+            return self.game.loss(self.producer.training_scores(h))
+        return self.game.coded_loss(*known, self.measure.threads)
 
-    def _edge(self, density: Array, d: Array, coded: Coded | None) -> float:
-        if coded is not None:
-            return -math.fsum(coded.values * coded.masses(density, self.measure))
+    def _edge(self, density: Array, d: Array | Coded) -> float:
+        if isinstance(d, Coded):
+            return -math.fsum(d.values * d.masses(density, self.measure))
         (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
         return -loss
 
     def _find(self) -> _Found | None:
         """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
-        density = self.density
+        density = self.state.density if self.state.mass == 1.0 else self._divided(self._room)
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
         for delta in trim.tries(self.last_edge):
@@ -246,18 +264,18 @@ class Run:
                 if rewards is not None and lift is not None:
                     rewards = rewards * lift[:, None]
                 h = self.producer.produce(weights, rows, rewards, self.random_state)
-                coded, d = self._losses(h)
-                edge = self._edge(density, d, coded)
+                d = self._losses(h)
+                edge = self._edge(density, d)
                 if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                    h, d, edge, coded = Negated(h), -d, -edge, None
+                    h, d, edge = Negated(h), -d, -edge
                 if edge <= ZERO_EDGE:
                     continue
                 shown_edge = edge
                 if trim.hides(delta):
-                    shown_edge = self._shown_edge(density * d, rows_density, rows)
+                    shown_edge = self._shown_edge(density * whole_direction(d), rows_density, rows)
                 if trim.accepts(delta, edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
-                    return _Found(h, density, d, edge, len(weights), exact, coded)
+                    return _Found(h, density, d, edge, len(weights), exact)
                 break
         return None
 
@@ -296,14 +314,14 @@ class Run:
         d, edge = found.direction, found.edge
         l1 = booster.l1(edge, self.state.mass, t)
         situation = Situation(
-            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1, found.coded
+            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
         )
         step = scaled(booster.step(situation), booster.learning_rate)
         moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        self._add_margins(step.size, d)
+        settled = self._settle(found, step.size)
         self.rounds = t
         self.last_edge = edge
         self.smallest_edge = min(self.smallest_edge, edge)
@@ -311,22 +329,49 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        record = self._record(found.density, found, step.size, moved.gain, val_error)
+        record = self._record(found, settled, step.size, moved.gain, val_error)
         record = replace(record, seconds=time.perf_counter() - began)
         return Round(found.hypothesis, record, self._group_errors())
 
-    def _add_margins(self, step: float, d: Array) -> None:
-        def work(a: int, b: int) -> None:
-            self.margins[a:b] -= step * d[a:b]
+    def _settle(self, found: _Found, step: float) -> _Settled:
+        """One pass over the rows: their margins and evidence, and what the record says of them."""
+        rows, width, share = self.measure.of_rows, self.measure.width, 1.0 / self.total_step
+        scale, low = rows.grid.factors
+        others: list[tuple[int, float, float]] = []
 
-        self.measure.threads.over(d.size, work)
+        def settle(part: slice, sums: NDArray[np.int64]) -> None:
+            entries = slice(part.start * width, part.stop * width)
+            margins, density = self.margins[entries], found.density[entries]
+            margins -= step * part_of_direction(found.direction, entries.start, entries.stop)
+            worst = self.game.worst_margins(margins)
+            density = density if width == 1 else density.reshape(-1, width).mean(axis=1)
+            more, nonzero = settle_rows(
+                worst, density, rows.entries[part], share, self.push[part], self.trust[part],
+                scale, low,
+            )  # fmt: skip
+            sums += more
+            others.append((nonzero, float(worst.min()), float(density.max())))
 
-    def _add_evidence(self, rows_density: Array, worst: Array) -> None:
-        def work(a: int, b: int) -> None:
-            self.push[a:b] += rows_density[a:b]
-            self.trust[a:b] += worst[a:b] / self.total_step
+        def block(part: slice) -> NDArray[np.int64]:
+            sums = np.zeros((2, 4), dtype=np.int64)
+            for start in range(part.start, part.stop, _BLOCK):
+                settle(slice(start, min(start + _BLOCK, part.stop)), sums)
+            return sums
 
-        self.measure.threads.over(self.push.size, work)
+        both = rows.folded(block)
+        if both is None:  # a density beyond the grid
+            wrong = self.game.worst_margins(self.margins) <= 0.0
+            square = self.measure.row_means(found.density) ** 2
+            both = rows.integrals([wrong.astype(np.float64), square])
+        held = sum(nonzero for nonzero, _, _ in others)
+        total = rows.comm.allreduce(np.array([held], dtype=np.int64), "sum")
+        return _Settled(
+            both[0],
+            both[1],
+            int(total[0]) / rows.count,
+            -rows.maximum(np.array([-least for _, least, _ in others])),
+            rows.maximum(np.array([most for _, _, most in others])),
+        )
 
     def _group_errors(self) -> dict[Any, float]:
         if not self.groups:
@@ -348,38 +393,13 @@ class Run:
         wrong = v.game.worst_margins(self.validation_margins) <= 0.0
         return float(self.measure.total(v.base * wrong))
 
-    def _statistics(self, worst: Array, rows_density: Array) -> tuple[float, float, float]:
-        """Training error, integral of the squared density, and the fraction of rows with weight."""
-        rows = self.measure.of_rows
-        scale, low = rows.grid.factors
-        counts: list[int] = []
-
-        def block(part: slice) -> NDArray[np.int64]:
-            sums, nonzero = row_statistics(
-                worst[part], rows_density[part], rows.entries[part], scale, low
-            )
-            counts.append(nonzero)
-            found: NDArray[np.int64] = sums
-            return found
-
-        found = rows.folded(block)
-        if found is None:  # a density beyond the grid
-            found = rows.integrals([(worst <= 0.0).astype(np.float64), rows_density**2])
-        total = rows.comm.allreduce(np.array([sum(counts)], dtype=np.int64), "sum")
-        return found[0], found[1], int(total[0]) / rows.count
-
     def _record(
-        self, density: Array, found: _Found, step: float, gain: float, val_error: float
+        self, found: _Found, settled: _Settled, step: float, gain: float, val_error: float
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
-        rows_density = measure.row_means(density)
-        worst = self.game.worst_margins(self.margins)
-        self._add_evidence(rows_density, worst)
-        train_error, square, nonzero = self._statistics(worst, rows_density)
-        self.error = train_error
+        self.error = settled.error
         if measure.width > 1:
             self.error = measure.integral((self.margins <= 0.0).astype(np.float64))
-        smallest = measure.minimum(self.margins)
         soft = linear_minimum(self.margins, ascent.domain, measure, ascent.regularizer.upper)
         return Record(
             round=self.rounds,
@@ -387,14 +407,14 @@ class Run:
             step=step,
             gain=gain,
             error_bound=self.bound(self.gain),
-            train_error=train_error,
+            train_error=settled.error,
             val_error=val_error,
-            min_margin=smallest / self.total_step,
+            min_margin=settled.smallest_margin / self.total_step,
             soft_margin=soft / self.total_step,
             margin_bound=self.margin_bound(self.gain) / self.total_step,
-            smoothness=measure.maximum(rows_density),
-            ess=1.0 / square,
-            nonzero=nonzero,
+            smoothness=settled.largest_density,
+            ess=1.0 / settled.square,
+            nonzero=settled.nonzero,
             rows_used=found.rows,
             seconds=0.0,
         )

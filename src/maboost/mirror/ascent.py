@@ -28,9 +28,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.mirror.coded import Coded, part_of_direction, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
 from maboost.mirror.kernels import potentials
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import BLOCK
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
@@ -126,7 +128,7 @@ class MirrorAscent:
     def move(
         self,
         state: AscentState,
-        direction: Array,
+        direction: Array | Coded,
         step: float,
         measure: BaseMeasure,
         l1: float = 0.0,
@@ -149,12 +151,15 @@ class MirrorAscent:
         theta = np.empty_like(state.theta)
 
         def advance(a: int, b: int) -> None:
-            np.multiply(direction[a:b] - l1 if l1 else direction[a:b], step, out=theta[a:b])
-            theta[a:b] += state.theta[a:b]
+            for start in range(a, b, BLOCK):
+                part = slice(start, min(start + BLOCK, b))
+                d = part_of_direction(direction, part.start, part.stop)
+                np.multiply(d - l1 if l1 else d, step, out=theta[part])
+                theta[part] += state.theta[part]
 
         measure.threads.over(theta.size, advance)
         if self.via is not None:
-            return self._move_twice(state, theta, direction, step, measure)
+            return self._move_twice(state, theta, whole_direction(direction), step, measure)
         projected = project(self.regularizer, self.domain, theta, measure, guess)
         new, reached = self._arrive(theta, projected, measure)
         return Moved(new, state.potential - reached - step * l1)

@@ -17,7 +17,7 @@ from maboost.comm import fixed_point, split
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 
-__all__ = ["Coded"]
+__all__ = ["Coded", "leaf_codes", "part_of_direction", "whole_direction"]
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,13 @@ def _mass_by_code(density, base, codes, scale, sums):
         high, low = split(base[i] * density[i], scale[0], scale[1], scale[2])
         sums[i & 3, codes[i], 0] += high
         sums[i & 3, codes[i], 1] += low
+
+
+@njit(nogil=True, cache=True)
+def leaf_codes(leaves, labels, out):
+    """Two codes a leaf, one for each label."""
+    for i in range(leaves.size):
+        out[i] = 2 * leaves[i] + labels[i]
 
 
 @njit(nogil=True, cache=True)
@@ -80,33 +87,48 @@ class Coded:
     codes: NDArray[np.uint16]
     _known: list[tuple[Array, Array]] = field(default_factory=list, repr=False, compare=False)
 
-    def array(self, measure: BaseMeasure) -> Array:
-        """The direction itself."""
-        out = np.empty(self.codes.size)
+    @property
+    def size(self) -> int:
+        """Entries of this shard."""
+        return int(self.codes.size)
 
-        def work(a: int, b: int) -> None:
-            _look_up(self.values, self.codes[a:b], out[a:b])
-
-        measure.threads.over(out.size, work)
+    def part(self, a: int, b: int) -> Array:
+        """Entries a to b of the direction itself."""
+        out = np.empty(b - a)
+        _look_up(self.values, self.codes[a:b], out)
         return out
 
-    def masses(self, density: Array, measure: BaseMeasure) -> Array:
+    def __neg__(self) -> Coded:
+        return Coded(-self.values, self.codes)
+
+    def masses(self, density: Array, measure: BaseMeasure, total: float = 1.0) -> Array:
         """The integral of `density` over the entries of each code, over all shards.
 
-        Kept for the last density: its edge and its corrective step ask for the same.
+        `total` is its integral over all entries, so that no term is larger. Kept for the last density:
+        its edge and its corrective step ask for the same.
         """
         if self._known and self._known[0][0] is density:
             return self._known[0][1]
-        grid = fixed_point(measure.largest * max(measure.maximum(density), 1.0), measure.count)
+        grid = fixed_point(2.0 * total, measure.count)
 
         def work(a: int, b: int) -> NDArray[np.int64]:
             sums = np.zeros((4, len(self.values), 2), dtype=np.int64)
             _mass_by_code(density[a:b], measure.entries[a:b], self.codes[a:b], grid[:3], sums)
-            total: NDArray[np.int64] = sums.sum(axis=0)
-            return total
+            joined: NDArray[np.int64] = sums.sum(axis=0)
+            return joined
 
         sums = np.sum(measure.threads.over(self.codes.size, work), axis=0)
-        total = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
-        found = np.array([grid.value(*pair) for pair in total.tolist()])
+        pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
+        found = np.array([grid.value(*pair) for pair in pairs.tolist()])
         self._known[:] = [(density, found)]
         return found
+
+
+def part_of_direction(direction: Array | Coded, a: int, b: int) -> Array:
+    """Entries a to b of a direction, coded or not."""
+    return direction.part(a, b) if isinstance(direction, Coded) else direction[a:b]
+
+
+def whole_direction(direction: Array | Coded) -> Array:
+    """All entries of a direction, coded or not."""
+    return part_of_direction(direction, 0, direction.size)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, coded_moments
+from maboost.mirror.coded import Coded, coded_moments, whole_direction
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Euclidean
@@ -106,11 +106,10 @@ def euclidean_moments(theta, d, base, caps, step, shift, bound, scale):
 def joint_corrective(
     ascent: MirrorAscent,
     state: AscentState,
-    direction: Array,
+    direction: Array | Coded,
     edge: float,
     measure: BaseMeasure,
     l1: float = 0.0,
-    coded: Coded | None = None,
 ) -> Corrected | None:
     """Newton's method in (step, shift); None where it does not apply or does not converge.
 
@@ -120,9 +119,9 @@ def joint_corrective(
     if type(ascent.regularizer) not in (Entropy, Euclidean) or rowwise:
         return None
     simplex = ascent.domain.normalised and ascent.domain.unbounded
-    if coded is not None and simplex and type(ascent.regularizer) is Entropy:
-        return _by_leaf_sums(coded, state, edge, measure)
-    problem = _Problem(ascent, state, direction, measure, l1, coded)
+    if isinstance(direction, Coded) and simplex and type(ascent.regularizer) is Entropy:
+        return _by_leaf_sums(direction, state, edge, measure)
+    problem = _Problem(ascent, state, direction, measure, l1)
     plane = ascent.domain.normalised
     step, shift = min(edge * state.mass, 0.9), 0.0
     if problem.coded is not None and plane and ascent.update == "active":
@@ -158,7 +157,7 @@ def _without_caps(
     found = _by_leaf_sums(coded, state, edge, measure)
     if found is None or found.step > 5.0:
         return None
-    masses = coded.masses(state.density, measure)
+    masses = coded.masses(state.density, measure, state.mass)
     return found.step, math.log(float(np.sum(masses * np.exp(found.step * coded.values))))
 
 
@@ -166,7 +165,7 @@ def _by_leaf_sums(
     coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
 ) -> Corrected | None:
     """Entropy on the simplex: the next edge needs only the masses of the codes."""
-    masses, d = coded.masses(state.density, measure), coded.values
+    masses, d = coded.masses(state.density, measure, state.mass), coded.values
     held = masses > 0.0
     masses, d = masses[held], d[held]
     if not np.any(d > 0.0):
@@ -195,28 +194,30 @@ class _Problem:
         self,
         ascent: MirrorAscent,
         state: AscentState,
-        direction: Array,
+        direction: Array | Coded,
         measure: BaseMeasure,
         l1: float,
-        coded: Coded | None,
     ) -> None:
         self.entropy = type(ascent.regularizer) is Entropy
         self.theta = state.theta
-        self.direction = direction - l1 if l1 else direction
         self.measure = measure
         caps = ascent.domain.row_caps()
         self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
         flat = np.atleast_1d(np.asarray(self.caps))
         self.endless = math.isinf(measure.maximum(flat))
-        highest = max(
-            measure.maximum(flat[np.isfinite(flat)]), 4.0 * measure.maximum(state.density), 1.0
-        )
+        highest = max(measure.maximum(flat[np.isfinite(flat)]), 1.0)
+        if self.endless:
+            highest = max(highest, 4.0 * measure.maximum(state.density))
         self.bound = 16.0 * highest
         self.grid = fixed_point(measure.largest * self.bound, measure.count)
         self.clipped = False
-        self.coded = coded if self.entropy and not l1 and not self.endless else None
-        if self.coded is not None:
+        self.coded: Coded | None = None
+        if isinstance(direction, Coded) and self.entropy and not l1 and not self.endless:
+            self.coded = direction
             self.powers = self._powers(ascent, state)
+        else:
+            dense = whole_direction(direction)
+            self.direction = dense - l1 if l1 else dense
 
     def _powers(self, ascent: MirrorAscent, state: AscentState) -> Array:
         """e^theta: the density itself where a step departs from the projected point."""

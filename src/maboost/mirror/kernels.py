@@ -240,13 +240,17 @@ def potentials(entropy, theta, dual, density, log_caps, base, scale, low):
 
 
 @njit(nogil=True, cache=True)
-def row_statistics(margins, density, base, scale, low):
-    """Folded sums over rows, as :func:`maboost.comm.fold_wide`: the measure of margins that are not
-    positive, and the integral of the squared density; and how many densities are not zero.
+def settle_rows(margins, density, base, share, push, trust, scale, low):
+    """Add a round to the evidence of each row: its density, and `share` of its margin.
+
+    Returns folded sums as :func:`maboost.comm.fold_wide`: the measure of margins that are not positive,
+    and the integral of the squared density; and how many densities are not zero.
     """
     sums = np.zeros((2, 4), dtype=np.int64)
     a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(margins.size):
+        push[i] += density[i]
+        trust[i] += margins[i] * share
         x, y, z, bad = split_wide(base[i] if margins[i] <= 0.0 else 0.0, scale, low)
         a0 += x
         a1 += y

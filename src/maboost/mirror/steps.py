@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded
+from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
@@ -48,8 +49,8 @@ class Situation:
     ----------
     ascent, state, measure
         The engine, where it stands, and the base measure.
-    direction : array
-        The loss vector d of the hypothesis.
+    direction : array or Coded
+        The loss vector d of the hypothesis, as codes and a table where it takes few values.
     edge : float
         Its edge under the current distribution.
     round : int
@@ -60,20 +61,22 @@ class Situation:
         The total gain so far.
     l1 : float
         The l1 factor of this round.
-    coded : Coded, optional
-        The direction as codes and a table, where it takes few values.
     """
 
     ascent: MirrorAscent
     state: AscentState
     measure: BaseMeasure
-    direction: Array
+    direction: Array | Coded
     edge: float
     round: int = 1
     error: float = 1.0
     gain: float = 0.0
     l1: float = 0.0
-    coded: Coded | None = None
+
+    @cached_property
+    def dense(self) -> Array:
+        """The direction as an array."""
+        return whole_direction(self.direction)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Corrective(Component):
         closed = self._closed_form(s)
         if closed is not None:
             return closed
-        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure, s.l1, s.coded)
+        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure, s.l1)
         if found is not None:
             return Step(found.step, guess=found.shift)
         return self._search(s)
@@ -147,15 +150,17 @@ class Corrective(Component):
         simplex = domain.normalised and domain.unbounded
         if not (simplex and type(s.ascent.regularizer) is Entropy):
             return None
-        if s.coded is not None:
-            if not np.all(np.abs(s.coded.values) == 1.0):
+        d = s.direction
+        if isinstance(d, Coded):
+            if not np.all(np.abs(d.values) == 1.0):
                 return None
-            wrong = math.fsum(s.coded.masses(s.state.density, s.measure)[s.coded.values > 0.0])
+            masses = d.masses(s.state.density, s.measure, s.state.mass)
+            wrong = math.fsum(masses[d.values > 0.0])
         else:
-            votes = np.array([np.all(np.abs(s.direction) == 1.0)], dtype=np.int64)
+            votes = np.array([np.all(np.abs(d) == 1.0)], dtype=np.int64)
             if not s.measure.comm.allreduce(votes, "min")[0]:
                 return None
-            wrong = s.measure.integral(np.where(s.direction > 0.0, s.state.density, 0.0))
+            wrong = s.measure.integral(np.where(d > 0.0, s.state.density, 0.0))
         if wrong <= 0.0:
             return None
         return Step(0.5 * math.log((1.0 - wrong) / wrong))
@@ -172,9 +177,9 @@ class Corrective(Component):
         while slope(far) > 0.0:
             if far >= LONGEST_STEP and worst is None:
                 worst = linear_minimum(
-                    -s.direction, s.ascent.domain, s.measure, s.ascent.regularizer.upper
+                    -s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper
                 )
-                if s.measure.maximum(s.direction) < 0.0:
+                if s.measure.maximum(s.dense) < 0.0:
                     return Step(self._reaching_step(s, worst), final=True)
                 if worst > 0.0:
                     shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
@@ -205,9 +210,9 @@ class Corrective(Component):
 
 def gain_slope(s: Situation, step: float) -> float:
     """The derivative of the gain at `step`: the unnormalised edge of the next distribution."""
-    theta = s.state.theta + step * (s.direction - s.l1)
+    theta = s.state.theta + step * (s.dense - s.l1)
     density = project(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
-    columns = [-s.direction * density]
+    columns = [-s.dense * density]
     if s.l1:
         columns.append(density)
     edge, *mass = s.measure.integrals(columns)

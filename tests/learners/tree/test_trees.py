@@ -185,7 +185,9 @@ def test_counts_are_true_counts():
     labels = rng.integers(0, 2, size=500).astype(np.uint8)
     w = rng.exponential(size=500)
     packing = Packing.of(500, w.sum())
-    hist = class_histogram(binned, None, pack_weights(w, packing), labels, Threads())
+    hist = class_histogram(
+        binned, np.ascontiguousarray(binned.T), None, pack_weights(w, packing), labels, Threads()
+    )
     mask = (1 << packing.count_bits) - 1
     for label in (0, 1):
         chosen = labels == label

@@ -167,7 +167,10 @@ class _Growth:
         rows = None if self.rows is None else self.rows[node.start : node.stop]
         r = self.rewards
         if r.labels is not None:
-            return class_histogram(self.data.by_row, rows, r.cells, r.labels, self.threads)
+            data = self.data
+            return class_histogram(
+                data.by_row, data.by_column, rows, r.cells, r.labels, self.threads
+            )
         if rows is None:
             rows = np.arange(self.data.rows, dtype=ROW)
         return reward_histogram(self.data.by_row, rows, r.cells, self.threads)

@@ -27,6 +27,7 @@ __all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
 Array = NDArray[np.float64]
 
 _AHEAD = 8  # rows from the one being added to the one being fetched
+_STRIP = 1 << 11  # rows whose cells stay in the cache from column to column
 _WORTH = 1 << 13  # rows that are worth a thread and a histogram of its own
 
 
@@ -68,12 +69,22 @@ def pack_weights(
 
 
 @njit(nogil=True, cache=True)
-def _add_classes(binned, cells, labels, hist):
-    n, columns = binned.shape
-    for i in range(n):
-        cell, label = cells[i], labels[i]
-        for j in range(columns):
-            hist[j, binned[i, j], label] += cell
+def _add_classes(by_column, cells, labels, hist):
+    """All rows, strip by strip: cells and three columns' sums stay in the first cache."""
+    columns, n = by_column.shape
+    for start in range(0, n, _STRIP):
+        strip = by_column[:, start : start + _STRIP]
+        cell, label = cells[start : start + _STRIP], labels[start : start + _STRIP]
+        for j in range(0, columns - 2, 3):
+            first, second, third = strip[j], strip[j + 1], strip[j + 2]
+            sums, more, most = hist[j], hist[j + 1], hist[j + 2]
+            for i in range(cell.size):
+                sums[first[i], label[i]] += cell[i]
+                more[second[i], label[i]] += cell[i]
+                most[third[i], label[i]] += cell[i]
+        for j in range(columns - columns % 3, columns):
+            for i in range(cell.size):
+                hist[j, strip[j, i], label[i]] += cell[i]
 
 
 @intrinsic
@@ -133,21 +144,26 @@ def _summed(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def class_histogram(
-    binned: NDArray[np.uint8],
+    by_row: NDArray[np.uint8],
+    by_column: NDArray[np.uint8],
     rows: NDArray[np.int32] | None,
     cells: NDArray[np.int64],
     labels: NDArray[np.uint8],
     threads: Threads,
 ) -> NDArray[np.int64]:
-    """Cells summed by (feature, bin, class) over the listed rows, or over all."""
-    shape = (binned.shape[1], ROOM, 2)
+    """Cells summed by (feature, bin, class) over the listed rows, or over all.
+
+    All rows are read by column, where the sums being added to are few; some rows by row, where a row
+    is a cache line or two.
+    """
+    shape = (by_row.shape[1], ROOM, 2)
 
     def work(a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
         if rows is None:
-            _add_classes(binned[a:b], cells[a:b], labels[a:b], hist)
+            _add_classes(by_column[:, a:b], cells[a:b], labels[a:b], hist)
         else:
-            _add_classes_at(binned, rows[a:b], cells, labels, hist)
+            _add_classes_at(by_row, rows[a:b], cells, labels, hist)
         return hist
 
     return _summed(threads.over(len(labels) if rows is None else len(rows), work, _WORTH))

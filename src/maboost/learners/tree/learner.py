@@ -90,6 +90,7 @@ class TreeProducer:
         self.labels = labels
         self.n_classes = n_classes
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
+        self._room: NDArray[np.int64] | None = None
 
     def produce(
         self,
@@ -116,7 +117,18 @@ class TreeProducer:
             whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
             cells = np.column_stack([whole, cells])
         labels = self.labels if self.n_classes == 2 else None
-        return Rewards(_scattered(cells, rows, self.data.rows), labels, packing.count_bits)
+        return Rewards(self._scattered(cells, rows), labels, packing.count_bits)
+
+    def _scattered(
+        self, cells: NDArray[np.int64], rows: NDArray[np.intp] | None
+    ) -> NDArray[np.int64]:
+        """Cells of the shown rows at their places among all rows; the others are never looked at."""
+        if rows is None:
+            return cells
+        if self._room is None:  # kept: fresh memory costs more than to fill it
+            self._room = np.empty((self.data.rows, *cells.shape[1:]), dtype=np.int64)
+        self._room[rows] = cells
+        return self._room
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         answers, leaves = self._leaves(hypothesis)
@@ -140,14 +152,3 @@ class TreeProducer:
         else:
             leaves = tree.send_down(self.data.by_column, self.learner.threads)
         return tree.value[:, 0] if tree.value.shape[1] == 1 else tree.value, leaves
-
-
-def _scattered(
-    cells: NDArray[np.int64], rows: NDArray[np.intp] | None, n: int
-) -> NDArray[np.int64]:
-    """Cells of the shown rows at their places among all rows; the others are never looked at."""
-    if rows is None:
-        return cells
-    out = np.empty((n, *cells.shape[1:]), dtype=np.int64)
-    out[rows] = cells
-    return out
