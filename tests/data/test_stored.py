@@ -1,5 +1,6 @@
 """A fit from disk is the fit in memory of the same rows, bit for bit."""
 
+import io
 import itertools
 
 import numpy as np
@@ -18,8 +19,9 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.data import OnDisk, stored
+from maboost.data import OnDisk, binned, stored
 from maboost.estimators import rows as estimator_rows
+from maboost.estimators.control import Passes
 from maboost.learners.tree import binning
 
 FEATURES = ["a", "b", "c", "colour"]
@@ -97,9 +99,10 @@ def test_any_batch_size_and_number_of_files(batch, files, tmp_path, monkeypatch)
 
 def test_samples_of_content_agree(tmp_path, monkeypatch):
     """Where the rows are more than the binning sample."""
-    for module in (binning, stored, estimator_rows):
+    for module in (binning, estimator_rows):
         monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(stored.Sample.of.__func__, "__defaults__", (150, 0))
+    monkeypatch.setattr(binned.Sample.of.__func__, "__defaults__", (150, 0))
+    monkeypatch.setattr(binned, "CELLS", 400)  # two columns of the sample at a time
     monkeypatch.setattr(stored, "BATCH", 64)
     table = pd.concat([frame(), frame()[:300]], ignore_index=True)
     folder = write(table, tmp_path / "rows")
@@ -171,7 +174,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stored, "bin_rows", fail)
+    monkeypatch.setattr(binned, "bin_rows", fail)
     with pytest.raises(OSError, match="No space left"):
         model.fit(OnDisk(folder, cache), "label")
     assert list(cache.iterdir()) == []
@@ -292,3 +295,26 @@ def test_files_are_predicted_in_batches(tmp_path):
     )
     with pytest.raises(ValueError, match="had no column names"):
         nameless.predict(folder)
+
+
+def test_every_long_pass_tells_how_far_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(stored, "BATCH", 256)
+    folder = write(frame().drop(columns=["weight", "source"]), tmp_path / "rows")
+    MABoostClassifier(n_estimators=2, verbose=1).fit(folder, "label")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "choosing a sample", "reading the sample", "binning", "round 1/2", "round 2/2",
+    ]  # fmt: skip
+    assert all("900 of 900 rows" in line for line in lines[:3])
+
+
+def test_on_a_terminal_a_pass_rewrites_its_line():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    tell = Passes(1, stream)
+    for done in (2, 4):
+        tell("binning", done, 4)
+    assert stream.getvalue() == "\rbinning: 2 of 4 rows, 0 s\rbinning: 4 of 4 rows, 0 s\n"

@@ -142,3 +142,11 @@ def test_bad_streams_are_refused():
         model.fit_stream([(np.zeros((2, 1)), [0, 1]), (np.zeros((2, 1)), [0, 7])], sample_size=4)
     with pytest.raises(ValueError, match="confidence must be in"):
         model.fit_stream(stream(), confidence=1.0)
+
+
+def test_every_round_on_a_stream_is_told(capsys):
+    MadaBoostClassifier(n_estimators=3, verbose=1, random_state=0).fit_stream(
+        stream(), sample_size=500
+    )
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["round 1/3", "round 2/3", "round 3/3"]

@@ -102,11 +102,9 @@ class Game:
 
     def predicted(self, margins: Array) -> NDArray[np.intp]:
         """The class each row is given by its margins; a tie goes to a wrong class."""
-        table = margins.reshape(-1, self.width)
-        rival = np.argmin(table, axis=1)
-        lost = np.take_along_axis(table, rival[:, None], axis=1)[:, 0] <= 0.0
-        wrong = np.take_along_axis(self._wrong, rival[:, None], axis=1)[:, 0]
-        return np.where(lost, wrong, self.labels)
+        rival = np.argmin(margins.reshape(-1, self.width), axis=1)
+        lost = self.worst_margins(margins) <= 0.0
+        return np.where(lost, rival + (rival >= self.labels), self.labels)
 
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""

@@ -1,8 +1,8 @@
 """Rows that stay on disk: Parquet files read in batches, binned once into a memory-mapped cache.
 
 What is resident is the state of every row (its label, weight, dual point, density, margin, the sums of
-evidence and what a round adds to them: about 250 bytes at the peak with two classes) and, before the
-first round, the binning sample; the bins themselves, one byte a cell, are mapped from a file and read by
+evidence and what a round adds to them: about 150 bytes at the peak with two classes) and, before the
+first round, a few columns of the binning sample; the bins themselves, one byte a cell, are mapped from a file and read by
 the passes that need them.
 """
 
@@ -11,9 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,33 +20,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.data.binned import Cache, Sample
 from maboost.data.files import TableError
-from maboost.learners.tree.binning import (
-    SAMPLE_ROWS,
-    Bins,
-    bin_rows,
-    bins_of,
-    hash_rows,
-    last_hash,
-    merged_weights,
-)
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
-__all__ = [
-    "BatchedTable",
-    "Cache",
-    "OnDisk",
-    "Rows",
-    "Sample",
-    "StoredTable",
-    "batches",
-    "is_stored",
-]
+__all__ = ["BatchedTable", "OnDisk", "Rows", "StoredTable", "Watch", "batches", "is_stored"]
 
 Array = NDArray[np.float64]
 
-BATCH = 1 << 16
+BATCH = 1 << 16  # rows at a time at most
+BATCH_CELLS = 1 << 20
+_BUFFER = 1 << 18  # bytes read of a column at a time
+
+# told after every batch of a pass: what it is for, rows done and rows in all
+Watch = Callable[[str, int, int], None]
+
+
+def _silent(purpose: str, done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -85,15 +75,29 @@ class Rows:
 
     features: list[str]
     cache: str | Path | None
+    keep: NDArray[np.bool_] | None
+    watch: Watch
 
     @property
     def rows(self) -> int:
         """How many rows there are, without those that are not kept."""
         raise NotImplementedError
 
-    def blocks(self) -> Iterator[Array]:
-        """The features of the kept rows as floats, a batch at a time."""
+    def all_blocks(self, columns: slice) -> Iterator[Array]:
+        """Some features of all rows as floats, a batch at a time."""
         raise NotImplementedError
+
+    def blocks(self, purpose: str, columns: slice = slice(None)) -> Iterator[Array]:
+        """Some features of the kept rows, a batch at a time."""
+        at, done, total = 0, 0, self.rows
+        for block in self.all_blocks(columns):
+            length = len(block)
+            if self.keep is not None:
+                block = block[self.keep[at : at + length]]
+            at, done = at + length, done + len(block)
+            if len(block):
+                yield block
+                self.watch(purpose, done, total)
 
     def fingerprint(self) -> str:
         """A hash that changes with the rows."""
@@ -118,7 +122,6 @@ class Rows:
     ) -> Binned:
         """All rows in bins, mapped from the cache."""
         bins = self.sample.bins(weights, max_bins, categorical)
-        self.__dict__.pop("sample")  # of no more use
         return self._cache.binned(self, bins, threads)
 
     def close(self) -> None:
@@ -144,6 +147,7 @@ class StoredTable(Rows):
     codes: Any = None
     cache: str | Path | None = None
     keep: NDArray[np.bool_] | None = None
+    watch: Watch = _silent
 
     @classmethod
     def open(cls, source: Any, left_out: set[str]) -> StoredTable:
@@ -198,36 +202,41 @@ class StoredTable(Rows):
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
-        import pyarrow.dataset as ds
 
+        size = min(BATCH, max(BATCH_CELLS // len(columns), 1024))
         try:
-            for batch in self.dataset.to_batches(
-                columns=columns,
-                batch_size=BATCH,
-                batch_readahead=1,
-                fragment_readahead=1,
-                fragment_scan_options=ds.ParquetFragmentScanOptions(
-                    use_buffered_stream=True, pre_buffer=False
-                ),
-            ):
+            for batch in self._parquet_batches(columns, size):
                 if batch.num_rows:
                     yield batch
             pa.default_memory_pool().release_unused()
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"cannot read on: {str(error).splitlines()[0]}") from error
 
-    def blocks(self) -> Iterator[Array]:
-        at = 0
-        for table in self.small_tables():
-            numbers = self.codes.applied(table) if self.codes is not None else table
-            block = np.column_stack(
-                [np.asarray(c.to_numpy(), dtype=np.float64) for c in numbers.itercolumns()]
-            )
-            if self.keep is not None:
-                block = block[self.keep[at : at + len(block)]]
-            at += table.num_rows
-            if len(block):
-                yield block
+    def _parquet_batches(self, columns: list[str], size: int) -> Iterator[Any]:
+        """File by file: a scan of the whole Dataset would read ahead as much as a gigabyte."""
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        fragments = list(self.dataset.get_fragments())
+        plain = all(isinstance(f, ds.ParquetFileFragment) for f in fragments)
+        if not plain or self.dataset._scan_options:  # another format, or a filter
+            yield from self.dataset.to_batches(columns=columns, batch_size=size)
+            return
+        for fragment in fragments:
+            with fragment.open() as file:
+                reader = pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+                groups = [group.id for group in fragment.row_groups]
+                yield from reader.iter_batches(size, groups, columns)
+
+    def all_blocks(self, columns: slice) -> Iterator[Array]:
+        names = self.features[columns]
+        codes = None if self.codes is None else self.codes.of_columns(names)
+        for table in self.small_tables(names):
+            numbers = table if codes is None else codes.applied(table)
+            block = np.empty((table.num_rows, len(names)))
+            for j, column in enumerate(numbers.itercolumns()):
+                block[:, j] = column.to_numpy()
+            yield block
 
     def fingerprint(self) -> str:
         """A hash of what the files are: names, sizes, times of change, columns."""
@@ -260,13 +269,13 @@ class BatchedTable(Rows):
     codes: Any = None
     cache: str | Path | None = None
     keep: NDArray[np.bool_] | None = None
+    watch: Watch = _silent
 
     @property
     def rows(self) -> int:
         return sum(self.lengths) if self.keep is None else int(self.keep.sum())
 
-    def blocks(self) -> Iterator[Array]:
-        at = 0
+    def all_blocks(self, columns: slice) -> Iterator[Array]:
         for length, (X, *_) in zip(self.lengths, batches(self.source), strict=True):
             block = np.asarray(X, dtype=np.float64)
             if block.shape != (length, len(self.features)):
@@ -274,16 +283,12 @@ class BatchedTable(Rows):
                     f"a batch had the shape {(length, len(self.features))} in the first pass and "
                     f"{block.shape} in a later one: an iterator must give the same rows every time"
                 )
-            if self.keep is not None:
-                block = block[self.keep[at : at + length]]
-            at += length
-            if len(block):
-                yield block
+            yield block[:, columns]
 
     def fingerprint(self) -> str:
         """Of the values themselves: nothing else is known of an iterator."""
         digest = hashlib.blake2b(digest_size=16)
-        for block in self.blocks():
+        for block in self.blocks("looking for changes"):
             digest.update(np.ascontiguousarray(block).tobytes())
         return digest.hexdigest()
 
@@ -319,147 +324,3 @@ def _check_files(dataset: Any) -> None:
                     f"{fragment.path}: column {field.name!r} is {own.field(field.name).type}, but "
                     f"{field.type} elsewhere"
                 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The rows whose content has the smallest hashes, all copies included, in their order.
-
-    `X` are their values, `rows` their numbers, `hashes` what they were chosen by; `whole` if they are
-    all rows there are.
-    """
-
-    X: Array
-    rows: NDArray[np.intp]
-    hashes: NDArray[np.uint64]
-    whole: bool
-
-    @classmethod
-    def of(cls, table: Rows, size: int = SAMPLE_ROWS, seed: int = 0) -> Sample:
-        """One pass over the features; no more than a few samples are ever held."""
-        threads = Threads()
-        kept: list[tuple[Array, NDArray[np.intp], NDArray[np.uint64]]] = []
-        held, at, whole = 0, 0, True
-        most = np.uint64(2**64 - 1)  # hashes beyond are of no interest any more
-        for block in table.blocks():
-            hashes = hash_rows(block, seed, threads)
-            near = np.flatnonzero(hashes <= most)
-            kept.append((block[near], at + near, hashes[near]))
-            at += len(block)
-            held += len(near)
-            if table.rows > size and held > size + size // 4:
-                kept = [_pruned(kept, size)]
-                held, most = len(kept[0][1]), kept[0][2].max()
-        if not kept:
-            raise TableError("there are no rows")
-        everything = _joined(kept)
-        if table.rows > size:
-            found = _pruned(kept, size)
-            whole = len(found[1]) == table.rows
-            everything = found
-        return cls(*everything, whole=whole)
-
-    def bins(self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None) -> Bins:
-        """The bins of the table, the same as of all rows in memory."""
-        if self.whole:
-            return bins_of(self.X, weights, max_bins, categorical)
-        first, merged = merged_weights(self.hashes, self.rows, weights)
-        return bins_of(self.X[first], merged, max_bins, categorical)
-
-
-def _joined(
-    parts: list[tuple[Array, NDArray[np.intp], NDArray[np.uint64]]],
-) -> tuple[Array, NDArray[np.intp], NDArray[np.uint64]]:
-    X, rows, hashes = zip(*parts, strict=True)
-    return np.concatenate(X), np.concatenate(rows), np.concatenate(hashes)
-
-
-def _pruned(
-    parts: list[tuple[Array, NDArray[np.intp], NDArray[np.uint64]]], size: int
-) -> tuple[Array, NDArray[np.intp], NDArray[np.uint64]]:
-    X, rows, hashes = _joined(parts)
-    last = last_hash(hashes, size)
-    if last is None:
-        return X, rows, hashes
-    keep = hashes <= last
-    return X[keep], rows[keep], hashes[keep]
-
-
-class Cache:
-    """The binned rows of a table in a folder, mapped into memory.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Where to keep them, for the next fit too; a folder of its own that is removed by
-        :meth:`close` if None.
-    """
-
-    def __init__(self, folder: str | Path | None = None) -> None:
-        self.temporary = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="maboost-")) if folder is None else Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
-        """The bins of all rows: from the cache if it is of the same files and bins, else written anew."""
-        key = self._key(table, bins)
-        n, columns = table.shape
-        paths = {name: self.folder / f"{name}.bin" for name in ("rows", "columns")}
-        stamp = self.folder / "key"
-        shapes = {"rows": (n, columns), "columns": (columns, n)}
-        whole = all(p.exists() and p.stat().st_size == n * columns for p in paths.values())
-        if not (whole and stamp.exists() and stamp.read_text() == key):
-            stamp.unlink(missing_ok=True)
-            self._write(table, bins, {k: (paths[k], shapes[k]) for k in paths}, threads)
-            stamp.write_text(key)
-        by_row, by_column = (
-            np.asarray(np.memmap(paths[name], np.uint8, "r", shape=shapes[name]))
-            for name in ("rows", "columns")
-        )
-        return Binned(bins, by_row, by_column)
-
-    def _write(
-        self,
-        table: Rows,
-        bins: Bins,
-        files: dict[str, tuple[Path, tuple[int, int]]],
-        threads: Threads,
-    ) -> None:
-        needed = sum(a * b for _, (a, b) in files.values())
-        free = shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise OSError(
-                28,
-                f"the cache needs {needed} bytes, but {free} are free on its disk",
-                str(self.folder),
-            )
-        try:
-            maps = {
-                name: np.memmap(path, np.uint8, "w+", shape=shape)
-                for name, (path, shape) in files.items()
-            }
-            at = 0
-            for block in table.blocks():
-                part = slice(at, at + len(block))
-                at += len(block)
-                by_column = np.empty((block.shape[1], len(block)), dtype=np.uint8)
-                bin_rows(block, bins, maps["rows"][part], by_column, threads)
-                maps["columns"][:, part] = by_column
-            for array in maps.values():
-                array.flush()
-        except BaseException:
-            for path, _ in files.values():
-                path.unlink(missing_ok=True)
-            raise
-
-    def _key(self, table: Rows, bins: Bins) -> str:
-        digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
-        for edges in bins.edges:
-            digest.update(np.ascontiguousarray(edges).tobytes())
-            digest.update(b"|")
-        return digest.hexdigest()
-
-    def close(self) -> None:
-        """Remove what is not to be kept."""
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)

@@ -21,6 +21,7 @@ from maboost.boosting.loop import Validation
 from maboost.data.stored import StoredTable, is_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
+    Passes,
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
@@ -152,7 +153,10 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 f"{type(self.estimator).__name__} must be given arrays"
             )
         random_state = check_random_state(self.random_state)
-        rows = stored_rows(X, y, sample_weight, sample_domain, self.class_weight, random_state)
+        rows = stored_rows(
+            X, y, sample_weight, sample_domain, self.class_weight, random_state,
+            Passes(int(self.verbose)),
+        )  # fmt: skip
         self._codes = rows.X.codes
         self.__dict__.pop("feature_names_in_", None)
         if isinstance(rows.X, StoredTable):  # an iterator has no names
@@ -182,7 +186,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         missing = [name for name in names if name not in table.features]
         if missing:
             raise ValueError(f"the files have no column {missing[0]!r}, which the model needs")
-        return replace(table, features=list(names), codes=self._codes).blocks()
+        return replace(table, features=list(names), codes=self._codes).blocks("predicting")
 
     def _input_options(self) -> dict[str, Any]:
         if self._own_trees():

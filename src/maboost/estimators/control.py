@@ -32,7 +32,15 @@ except ImportError:  # pragma: no cover
         return method
 
 
-__all__ = ["CallbackSupportMixin", "Interrupts", "Progress", "Score", "Tasks", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "Interrupts",
+    "Passes",
+    "Progress",
+    "Score",
+    "Tasks",
+    "with_callbacks",
+]
 
 Array = NDArray[np.float64]
 
@@ -144,6 +152,10 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the line on a terminal."""
         if self.bar and self.shown:
             self.stream.write("\n")
             self.stream.flush()
@@ -154,6 +166,34 @@ class Progress:
             f"round {r.round}/{self.total}: edge {r.edge:.4f}, train error {r.train_error:.4f}, "
             f"certified <= {r.error_bound:.4f}{watched}, {time.perf_counter() - self.began:.0f} s"
         )
+
+
+class Passes:
+    """Lines about passes over rows that are not in memory, to stderr.
+
+    On a terminal a line is rewritten as the pass goes on; elsewhere there is one when it is done.
+    """
+
+    def __init__(self, verbose: int, stream: TextIO | None = None) -> None:
+        self.verbose = verbose
+        self.stream = stream or sys.stderr
+        self.began: tuple[str, float] = ("", 0.0)
+
+    def __call__(self, purpose: str, done: int, total: int) -> None:
+        """Tell about a batch: so many rows of so many are done."""
+        if not self.verbose:
+            return
+        now = time.perf_counter()
+        if self.began[0] != purpose:
+            self.began = (purpose, now)
+        text = f"{purpose}: {done:,} of {total:,} rows, {now - self.began[1]:.0f} s"
+        if self.stream.isatty():
+            self.stream.write(f"\r{text}" + ("\n" if done == total else ""))
+            self.stream.flush()
+        elif done == total:
+            print(text, file=self.stream)
+        if done == total:
+            self.began = ("", 0.0)
 
 
 class Interrupts:

@@ -15,6 +15,7 @@ from maboost.boosting.certificate import Certificate
 from maboost.boosting.filtering import Filter, Filtered, acceptance_limit, edge_limit
 from maboost.boosting.history import History, Record
 from maboost.boosting.probabilities import WATCHED_DOUBT, probability_scale
+from maboost.estimators.control import Progress
 from maboost.learners.base import WeakLearner
 from maboost.threads import Threads, available_threads
 
@@ -33,13 +34,14 @@ def boost_stream(
     model._heaviest, model._hypotheses, model.history_ = 0, [], History()
     model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0
     began, reason = time.perf_counter(), ""
+    progress = Progress(int(model.verbose), model.n_estimators)
     sample = Filtered()
     while not reason:
         t = len(model._hypotheses) + 1
         part = delta / (t * (t + 1))
         sample = stream.draw(model._votes, size, size * _RARE)
-        if sample.drawn:
-            _measure_last(model, sample, part)
+        if sample.drawn and model.history_.records:
+            progress(_measured_last(model.history_, sample, part))
         reason = _reason(model, stream, sample, size, began)
         if not reason:
             round_began = time.perf_counter()
@@ -53,6 +55,7 @@ def boost_stream(
             model.estimator_weights_ = np.append(model.estimator_weights_, step)
             seconds = time.perf_counter() - round_began
             model.history_.append(_record(t, edge, step, sample, used, seconds))
+    progress.close()
     _finish(model, sample, reason)
 
 
@@ -108,15 +111,15 @@ def _trained(
     return producer.produce(np.ones(len(labels)), None, None, random_state)
 
 
-def _measure_last(model: Any, sample: Filtered, delta: float) -> None:
-    """What the rows drawn for this round say about the ensemble before it."""
-    records = model.history_.records
-    if records:
-        records[-1] = replace(
-            records[-1],
-            train_error=sample.wrong / sample.drawn,
-            error_bound=acceptance_limit(sample.accepted, sample.drawn, delta),
-        )
+def _measured_last(history: History, sample: Filtered, delta: float) -> Record:
+    """The last round, with what the rows drawn for this one say about the ensemble after it."""
+    records = history.records
+    records[-1] = replace(
+        records[-1],
+        train_error=sample.wrong / sample.drawn,
+        error_bound=acceptance_limit(sample.accepted, sample.drawn, delta),
+    )
+    return records[-1]
 
 
 def _record(

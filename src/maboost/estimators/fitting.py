@@ -301,14 +301,7 @@ class Fitting(Voting):
         self._distribution = np.zeros(len(rows.weights.kept))
         if run.state.mass > 0.0:
             self._distribution[rows.weights.kept] = share / run.state.mass
-        self._evidence = Evidence(
-            np.flatnonzero(rows.weights.kept),
-            rows.labels,
-            run.game.predicted(run.margins),
-            run.game.worst_margins(run.margins) / (run.total_step or 1.0),
-            run.trust / max(run.rounds, 1),
-            run.push / max(run.rounds, 1),
-        )
+        self._evidence = Evidence.of(run, rows.weights.kept)
 
     def _fitted_scale(self, run: Run) -> float:
         """The scale of the probabilities: on the rows that watched, otherwise on the training rows.

@@ -64,7 +64,8 @@ def _lowest(where: Array, weights: Array, fraction: float) -> NDArray[np.bool_]:
 def places(X: Any, seed: int) -> Array:
     """A number in [0, 1) for the content of each row."""
     if hasattr(X, "blocks"):  # rows on disk
-        return np.concatenate([hash_rows(b, seed, Threads()) / 2.0**64 for b in X.blocks()])
+        blocks = X.blocks("placing rows")
+        return np.concatenate([hash_rows(b, seed, Threads()) / 2.0**64 for b in blocks])
     if not sp.issparse(X):
         X = np.asarray(X)
         if X.dtype.kind not in "biuf":

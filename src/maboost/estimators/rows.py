@@ -62,7 +62,7 @@ class TrainingRows:
             chosen = np.zeros(len(self.y), dtype=bool)
             chosen[self.X.sample.rows] = True
             weights = self.weights.without(~chosen)
-            return replace(self, X=self.X.sample.X, y=self.y[chosen], weights=weights)
+            return replace(self, X=self.X.sample.values(), y=self.y[chosen], weights=weights)
         if self.X.shape[0] <= SAMPLE_ROWS or not _is_numeric(self.X):
             return self
         hashes = hash_rows(self.X.tocsr() if sp.issparse(self.X) else self.X, 0, Threads())

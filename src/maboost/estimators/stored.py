@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.files import TableError
-from maboost.data.stored import BatchedTable, StoredTable, batches
+from maboost.data.stored import BatchedTable, StoredTable, Watch, batches
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes
 from maboost.estimators.weights import row_weights
@@ -24,13 +24,15 @@ def stored_rows(
     domain: Any,
     class_weight: Any,
     random_state: np.random.RandomState,
+    watch: Watch,
 ) -> TrainingRows:
     """The rows of files on disk; `target`, `weight` and `domain` name columns there.
 
-    An iterator brings its labels and weights with it, and `target` is None.
+    An iterator brings its labels and weights with it, and `target` is None. `watch` is told about passes.
     """
     if callable(getattr(source, "next", None)):
-        return _iterated_rows(source, (target, weight, domain), class_weight, random_state)
+        rows = _iterated_rows(source, (target, weight, domain), class_weight, random_state)
+        return replace(rows, X=replace(rows.X, watch=watch))
     for name, value in (("y", target), ("sample_weight", weight), ("sample_domain", domain)):
         if value is not None and not isinstance(value, str):
             raise ValueError(
@@ -39,7 +41,7 @@ def stored_rows(
     if target is None:
         raise ValueError("with rows on disk y is the name of the target's column, got None")
     table = StoredTable.open(source, {c for c in (target, weight, domain) if c is not None})
-    table = replace(table, codes=_codes(table))
+    table = replace(table, codes=_codes(table), watch=watch)
     y = _column(table, target)
     given = None if weight is None else _column(table, weight).astype(np.float64)
     weights = row_weights(np.empty((len(y), 1)), y, given, class_weight)

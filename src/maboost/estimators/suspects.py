@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.loop import Run
+
 __all__ = ["Evidence"]
 
 Array = NDArray[np.float64]
@@ -19,8 +21,8 @@ class Evidence:
 
     Attributes
     ----------
-    rows : array
-        Positions among the rows that were given to `fit`.
+    kept : boolean array
+        Which of the rows that were given to `fit` these are.
     given, predicted : integer arrays
         Class numbers: the label, and the vote of the ensemble.
     margin, mean_margin : arrays
@@ -29,12 +31,33 @@ class Evidence:
         The mean density over the rounds: 1 is a row's own share.
     """
 
-    rows: NDArray[np.intp]
-    given: NDArray[np.intp]
-    predicted: NDArray[np.intp]
+    kept: NDArray[np.bool_]
+    given: NDArray[np.integer]
+    predicted: NDArray[np.integer]
     margin: Array
     mean_margin: Array
     mean_weight: Array
+
+    @classmethod
+    def of(cls, run: Run, kept: NDArray[np.bool_]) -> Evidence:
+        """What a run that is over saw; takes the run's own sums, and small integers for classes."""
+        small = np.min_scalar_type(run.game.n_classes)
+        rounds = max(run.rounds, 1)
+        run.push /= rounds
+        run.trust /= rounds
+        return cls(
+            kept,
+            run.game.labels.astype(small),
+            run.game.predicted(run.margins).astype(small),
+            run.game.worst_margins(run.margins) / (run.total_step or 1.0),
+            run.trust,
+            run.push,
+        )
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Positions among the rows that were given to `fit`."""
+        return np.flatnonzero(self.kept)
 
     def quality(self) -> Array:
         """A number in [0, 1]: low for labels that round after round of pushing did not explain."""

@@ -47,6 +47,13 @@ class CategoryCodes:
             {name: _dtype_name(c) for name, c in columns.items()},
         )
 
+    def of_columns(self, names: list[Any]) -> CategoryCodes:
+        """The same for some of the columns."""
+        if not self.dtypes:
+            return self
+        held = {name: c for name, c in self.categories.items() if name in names}
+        return CategoryCodes(held, {name: self.dtypes[name] for name in names})
+
     def applied(self, X: Any) -> Any:
         """The table in numbers: a frame of the same library, or `X` itself if it is in numbers."""
         if self.dtypes is None:

@@ -87,7 +87,7 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
             stacklevel=3,
         )
     scaled = scaled[kept]
-    ordinary = 1e-100 < top < 1e100
+    ordinary = 1e-100 < top < 1e100 and top != 1.0
     return RowWeights(kept, scaled, scaled * top if ordinary else scaled, int(np.sum(~kept)))
 
 
