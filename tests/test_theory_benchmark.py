@@ -112,8 +112,10 @@ def test_adaboost_stays_at_a_third_where_the_max_margin_step_goes_on(tables):
 def test_sparse_boosters_keep_their_certificate_and_their_budget(tables):
     for row in tables["sparsity"]:
         assert row["train_error"] <= row["error_bound"]
-        if row["way"] == "sparsity":
-            assert row["rows_shown"] <= 2.0 * (1.0 - row["value"]) + 0.01
+        if (
+            row["way"] == "sparsity" and row["value"] <= 0.9
+        ):  # 20 of 200 rows; of fewer, more at need
+            assert row["rows_shown"] <= 1.0 - row["value"] + 1e-9
     everything = where(tables["sparsity"], way="all rows")
     assert all(row["rows_shown"] == 1.0 for row in everything)
 

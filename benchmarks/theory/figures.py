@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.theory.common import ORDERS, Table, where
 from benchmarks.theory.rates import MADA_STEPS
+
 from maboost.plot._axes import (
     BLUE,
     DASHES,
@@ -18,6 +18,7 @@ from maboost.plot._axes import (
     HUES,
     ORANGE,
     RED,
+    legend_beside,
     limit_style,
     plain_numbers,
     pyplot,
@@ -26,6 +27,7 @@ from maboost.plot._axes import (
 
 Tables = dict[str, Table]
 MARKERS = "osD^v"
+EDGE_MARKERS = {0.1: "o", 0.2: "s", 0.4: "D", 0.6: "^"}
 ORDER_COLOURS = dict(zip(ORDERS, (BLUE, ORANGE), strict=True))
 BOOSTER_STYLES: dict[str, dict[str, Any]] = {
     "max-margin, entropy": {"color": BLUE, "linestyle": DASHES[0]},
@@ -60,36 +62,49 @@ def plain_x(ax: Any) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
+def legend_below(figure: Any, axes: Iterable[Any], columns: int) -> None:
+    """One legend for all panels, under them, where it hides no line."""
+    found: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        found.values(), found.keys(), loc="outside lower center", ncols=columns, frameon=False
+    )
+
+
+def _rate_panel(ax: Any, part: Table, power: int) -> None:
+    edges = distinct(part, "edge")
+    for learner in ORDERS:
+        colour, dashes = ORDER_COLOURS[learner], DASHES[ORDERS.index(learner)]
+        for edge in edges:
+            rows = where(part, learner=learner, edge=edge)
+            x, scale = 1.0 / column(rows, "target"), edge**power
+            ax.plot(
+                x, scale * column(rows, "rounds"), marker=EDGE_MARKERS[edge], markersize=5.5,
+                color=colour, markerfacecolor=colour if learner == ORDERS[0] else "none",
+                linewidth=0.9, linestyle=dashes, label=f"{learner}, edge {edge:g}",
+            )  # fmt: skip
+            if learner == ORDERS[0] and (power == 4 or edge == edges[0]):
+                promised = scale * column(rows, "theorem_rounds")
+                ax.plot(x, promised, label="theorem", **limit_style())
+
+
 def rates(tables: Tables) -> Any:
     """Rounds times the square of the edge (its fourth power for the margin) by one over the target."""
-    table = tables["rates"]
-    figure, axes = pyplot().subplots(2, 3, figsize=(12, 7.2), layout="constrained")
+    figure, axes = pyplot().subplots(2, 3, figsize=(12, 8), layout="constrained")
     order = ("1, entropy", "1, euclidean", "2, margin", "3, smooth", "4, sparse", "5, MadaBoost")
     for ax, theorem in zip(axes.flat, order, strict=True):
-        part = where(table, theorem=theorem)
         power = 4 if theorem == "2, margin" else 2
-        for learner, (edge, marker) in (
-            (learner, em) for learner in ORDERS for em in zip(distinct(part, "edge"), MARKERS)
-        ):
-            rows = where(part, learner=learner, edge=edge)
-            x = 1.0 / column(rows, "target")
-            scale = edge**power
-            filled = ORDER_COLOURS[learner] if learner == ORDERS[0] else "none"
-            ax.plot(
-                x, scale * column(rows, "rounds"), marker=marker, markersize=5,
-                color=ORDER_COLOURS[learner], markerfacecolor=filled, linewidth=0.9,
-                linestyle=DASHES[ORDERS.index(learner)], label=f"{learner}, edge {edge:g}",
-            )  # fmt: skip
-            if learner == ORDERS[0] and (power == 4 or edge == distinct(part, "edge")[0]):
-                label = "theorem" if edge == distinct(part, "edge")[0] else None
-                ax.plot(x, scale * column(rows, "theorem_rounds"), label=label, **limit_style())
+        _rate_panel(ax, where(tables["rates"], theorem=theorem), power)
         ax.set(xscale="log", yscale="log", title=f"Theorem {theorem}")
-        ax.set_xlabel("1 / (margin's shortfall / edge)" if power == 4 else "1 / target error")
-        ax.set_ylabel("rounds × edge⁴" if power == 4 else "rounds × edge²")
+        ax.set_xlabel("edge / margin's shortfall" if power == 4 else "1 / target error")
+        ax.set_ylabel(rf"rounds $\cdot$ edge$^{power}$")
+        if power == 4:
+            ax.set_xticks([1, 2, 5])
         plain_x(ax)
         tidy(ax)
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    axes[0, 2].legend(frameon=False, fontsize=8)
+    legend_below(figure, axes.flat, 3)
     figure.suptitle("Rounds to a target with a weak learner of exactly the promised edge")
     return figure
 
@@ -113,8 +128,7 @@ def madaboost(tables: Tables) -> Any:
     ax.set(xscale="log", yscale="log", xlabel="1 / target error", ylabel="rounds")
     ax.set_title(f"MadaBoost: rounds to a target error, edge {rows[0]['edge']:g}")
     plain_x(ax)
-    plain_numbers(ax)
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=9)
+    legend_beside(ax)
     tidy(ax)
     return figure
 
@@ -127,7 +141,7 @@ def _margin_lines(ax: Any, table: Table, names: Iterable[str], x: str) -> None:
 
 
 def margins(tables: Tables) -> Any:
-    figure, axes = pyplot().subplots(1, 2, figsize=(11.5, 4.2), layout="constrained")
+    figure, axes = pyplot().subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
     titles = (
         ("margins", "breast cancer, stumps"),
         ("cycling", "eight hypotheses on which AdaBoost cycles"),
@@ -137,20 +151,18 @@ def margins(tables: Tables) -> Any:
         names = [n for n in distinct(table, "booster") if n != "LPBoost (HiGHS)"]
         _margin_lines(ax, table, names, "trees")
         optimum = table[0]["optimum"]
-        ax.axhline(optimum, label=f"linear program, {optimum:.4g}", **limit_style())
+        ax.axhline(optimum, label="the linear program's", **limit_style())
         ax.set(xscale="log", xlabel="round", ylabel="smallest margin", title=title)
-        ax.set_ylim((-0.6, 0.2) if key == "margins" else (0.1, 0.4))
+        ax.set_ylim((-1.0, 0.2) if key == "margins" else (0.1, 0.4))
         ax.set_xlim(left=10)
         plain_x(ax)
         tidy(ax)
-        ax.legend(frameon=False, fontsize=9, loc="lower right")
+    legend_below(figure, axes, 3)
     return figure
 
 
 def lpboost(tables: Tables) -> Any:
-    figure, axes = pyplot().subplots(
-        1, 2, figsize=(11.5, 4.2), sharey=True, layout="constrained"
-    )
+    figure, axes = pyplot().subplots(1, 2, figsize=(11.5, 4.8), sharey=True, layout="constrained")
     optimum = tables["margins"][0]["optimum"]
     names = [n for n in BOOSTER_STYLES if n != "AdaBoost (scikit-learn)"]
     for ax, key, x, label in zip(
@@ -158,13 +170,13 @@ def lpboost(tables: Tables) -> Any:
     ):
         _margin_lines(ax, tables[key], names, x)
         ax.axhline(optimum, label=f"linear program, {optimum:.4g}", **limit_style())
-        ax.set(xscale="log", xlabel=label, ylim=(-0.4, 0.2))
+        ax.set(xscale="log", xlabel=label, ylim=(-1.0, 0.2))
         plain_x(ax)
         tidy(ax)
     axes[0].set_xlim(left=10)
     axes[1].set_xlim(left=0.01)
     axes[0].set_ylabel("smallest margin")
-    axes[0].legend(frameon=False, fontsize=9, loc="lower right")
+    legend_below(figure, axes, 3)
     figure.suptitle("LPBoost and the boosters on breast cancer, the same stumps")
     return figure
 
@@ -180,16 +192,15 @@ def sparsity(tables: Tables) -> Any:
             line = "-" if way == "sparsity" else "none"
             ax.errorbar(
                 x, y, yerr=column(rows, "spread"), color=colour, marker=marker, linestyle=line,
-                linewidth=1.2, markersize=6, capsize=2, label=way,
+                markerfacecolor=colour if way == "sparsity" else "none", linewidth=1.2, markersize=7,
+                capsize=2, label=way,
             )  # fmt: skip
         full = where(table, data=data, way="all rows")[0]["test_error"]
         ax.axhline(full, label="MABoost, all rows", **limit_style())
-        ax.set(xscale="log", title=data, xlabel="share of the rows shown to a tree (mean)")
+        ax.set(title=data, xlabel="share of the rows shown to a tree (mean)", xlim=(0.0, 1.0))
         ax.set_ylabel("test error")
-        ax.set_ylim(bottom=0.0)
-        plain_x(ax)
         tidy(ax)
-    axes[0].legend(frameon=False, loc="lower left")
+    axes[0].legend(frameon=False, loc="upper right")
     figure.suptitle("SparseBoost: rows left out against accuracy")
     return figure
 

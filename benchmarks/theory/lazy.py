@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-
 from benchmarks.theory.common import ORDERS, Array, Stingy, Table
+
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,

@@ -7,11 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import linprog
-from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import AdaBoostClassifier
-from sklearn.tree import DecisionTreeClassifier
-
 from benchmarks.theory.common import (
     Array,
     Table,
@@ -21,6 +16,11 @@ from benchmarks.theory.common import (
     stump_learner,
     stump_run,
 )
+from scipy.optimize import linprog
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import AdaBoostClassifier
+from sklearn.tree import DecisionTreeClassifier
+
 from maboost.boosting.recipes import maboost
 
 BOOSTERS = {
@@ -120,7 +120,11 @@ def scikit_learn(X: Array, y: Array, T: int) -> Table:
         margins += vote * signs * (2.0 * tree.predict(X) - 1.0)
         total += vote
         if t in wanted:
-            row = {"booster": "AdaBoost (scikit-learn)", "trees": t, "margin": margins.min() / total}
+            row = {
+                "booster": "AdaBoost (scikit-learn)",
+                "trees": t,
+                "margin": margins.min() / total,
+            }
             table.append(row)
     return table
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import scipy
 import sklearn
-
 from benchmarks.theory.common import ORDERS, Table, where
 from benchmarks.theory.rates import MADA_STEPS, slope
+
 from maboost import __version__
 
 Tables = dict[str, Table]
+TEMPLATE = Path(__file__).with_name("page.md")
 SHARES = (0.5, 0.9, 0.95, 0.99)
 
 
@@ -28,7 +30,7 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def count(value: float) -> str:
     """A number of rounds or trees; nothing reached is a dash."""
-    return "–" if value != value else f"{int(value):,}"
+    return "-" if value != value else f"{int(value):,}"
 
 
 def rates(tables: Tables) -> str:
@@ -70,12 +72,14 @@ def margins(tables: Tables) -> str:
             rows = where(table, booster=name)
             if name == "LPBoost (HiGHS)":
                 continue
-            at = [min(rows, key=lambda row, t=t: abs(np.log(row["trees"] / t))) for t in (100, 1000)]
+            at = [
+                min(rows, key=lambda row, t=t: abs(np.log(row["trees"] / t))) for t in (100, 1000)
+            ]
             last = rows[-1]
             certified = last.get("certified", np.nan)
             lines.append(
                 [data, name, *(f"{row['margin']:.4f}" for row in at), f"{last['margin']:.4f}",
-                 "–" if certified != certified else f"{certified:.4f}", f"{last['optimum']:.4f}"]
+                 "-" if certified != certified else f"{certified:.4f}", f"{last['optimum']:.4f}"]
             )  # fmt: skip
     return markdown(
         ("data", "booster", "round 100", "round 1,000", "last round", "certified there",
@@ -95,8 +99,10 @@ def lpboost(tables: Tables) -> str:
         rows = where(tables["times"], booster=name)
         trees = [count(reached(rows, "trees", share * optimum)) for share in SHARES]
         seconds = [reached(rows, "seconds", share * optimum) for share in SHARES]
-        lines.append([name, *trees, *("–" if s != s else f"{s:.2f}" for s in seconds)])
-    heads = [f"trees to {share:.0%}" for share in SHARES] + [f"s to {share:.0%}" for share in SHARES]
+        lines.append([name, *trees, *("-" if s != s else f"{s:.2f}" for s in seconds)])
+    heads = [f"trees to {share:.0%}" for share in SHARES] + [
+        f"s to {share:.0%}" for share in SHARES
+    ]
     return markdown(["booster", *heads], lines)
 
 
@@ -131,7 +137,7 @@ def boxes(tables: Tables) -> str:
          f"{row['least_error']:.3f}"]
         for row in tables["boxes"]
     ]  # fmt: skip
-    return markdown(("cube", "learner", "Σγ²n² / 2b(1−ε), at most", "least error"), lines)
+    return markdown(("cube", "learner", "sum / its bound, at most", "least error"), lines)
 
 
 def versions() -> str:
@@ -144,10 +150,9 @@ def versions() -> str:
 
 
 def page(tables: Tables) -> str:
-    from benchmarks.theory.words import TEXT
-
+    """The template beside this file, filled in."""
     last, program = tables["stairs"][-1], where(tables["margins"], booster="LPBoost (HiGHS)")[-1]
-    return TEXT.format(
+    return TEMPLATE.read_text().format(
         rates=rates(tables),
         madaboost=madaboost(tables),
         margins=margins(tables),

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.theory.common import ORDERS, Table, rounds, stingy_run
 from scipy.optimize import brentq
 
-from benchmarks.theory.common import ORDERS, Table, rounds, stingy_run
 from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import maboost, madaboost, smooth, sparseboost
 from maboost.mirror.steps import Corrective, Paper, Situation, Step, StepRule

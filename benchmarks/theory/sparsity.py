@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from benchmarks.theory.common import Array, Table
 from sklearn.datasets import make_classification, make_hastie_10_2
 from sklearn.model_selection import train_test_split
 
-from benchmarks.theory.common import Array, Table
 from maboost import MABoostClassifier, SparseBoostClassifier
 
 WAYS: tuple[tuple[str, float, dict[str, float]], ...] = (
@@ -49,7 +49,14 @@ def fitted(model: MABoostClassifier | SparseBoostClassifier, parts: list[Array])
 def sparsity_study(rows: int = 6000, T: int = 100, seeds: int = 3) -> Table:
     """Means over splits in half; `seeds` of them."""
     table: Table = []
-    columns = ("rows_shown", "rows_shown_last", "rounds", "train_error", "error_bound", "test_error")
+    columns = (
+        "rows_shown",
+        "rows_shown_last",
+        "rounds",
+        "train_error",
+        "error_bound",
+        "test_error",
+    )
     for name, (X, y) in data_sets(rows).items():
         splits = [
             train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)

@@ -13,9 +13,9 @@ import itertools
 import math
 
 import numpy as np
-
 from benchmarks.theory.common import Array, Table
 from benchmarks.theory.lazy import Pair, uniform
+
 from maboost.mirror import Euclidean, Orthant, Simplex
 
 ROWS, BELOW = 10, 7  # rows, and how many of them are below zero
@@ -75,7 +75,9 @@ def counterexample(moves_a_loop: int = 1400, loops: int = 20, lead_in: int = 600
         w = measure.entries * STAIRS.points(theta, measure)[1]
         direction = move / math.sqrt(-math.fsum(w * move))  # the loss vector of a hypothesis
         if np.abs(direction).max() > 1.0:
-            raise ValueError(f"moves_a_loop={moves_a_loop!r} is too small: no hypothesis moves so far")
+            raise ValueError(
+                f"moves_a_loop={moves_a_loop!r} is too small: no hypothesis moves so far"
+            )
         edge = -math.fsum(w * direction)
         theta = theta + edge * direction
         squares += edge**2
