@@ -35,7 +35,7 @@ def count(value: float) -> str:
 
 def rates(tables: Tables) -> str:
     lines = []
-    for theorem in dict.fromkeys(row["theorem"] for row in tables["rates"]):
+    for theorem in sorted({row["theorem"] for row in tables["rates"]}):
         part = where(tables["rates"], theorem=theorem)
         edge, target = (0.4, 0.2) if theorem == "2, margin" else (0.2, 0.01)
         found = [where(part, learner=o, edge=edge, target=target)[0] for o in ORDERS]
@@ -109,11 +109,20 @@ def lpboost(tables: Tables) -> str:
 def sparsity(tables: Tables) -> str:
     lines = [
         [row["data"], row["way"], "" if row["way"] == "all rows" else f"{row['value']:g}",
-         f"{row['rows_shown']:.2f}", f"{row['train_error']:.3f}", f"{row['error_bound']:.2f}",
+         f"{row['rows_shown']:.2f}", f"{row['total_step']:.1f}", f"{row['train_error']:.3f}", f"{row['error_bound']:.2f}",
          f"{row['test_error']:.3f} ± {row['spread']:.3f}"]
         for row in tables["sparsity"]
     ]  # fmt: skip
-    head = ("data", "way", "value", "rows shown", "training error", "certified", "test error")
+    head = (
+        "data",
+        "way",
+        "value",
+        "rows shown",
+        "sum of steps",
+        "training error",
+        "certified",
+        "test error",
+    )
     return markdown(head, lines)
 
 

@@ -37,13 +37,13 @@ def data_sets(rows: int) -> dict[str, tuple[Array, Array]]:
 
 
 def fitted(model: MABoostClassifier | SparseBoostClassifier, parts: list[Array]) -> list[float]:
-    """Share of rows shown on average and at the end, rounds, errors and the certified error."""
+    """Share of rows shown on average and at the end, the sum of steps, errors and the certified one."""
     X_train, X_test, y_train, y_test = parts
     model.fit(X_train, y_train)
     shown = model.history_["rows_used"] / len(y_train)
     last = model.history_.records[-1]
     errors = [last.train_error, last.error_bound, 1.0 - model.score(X_test, y_test)]
-    return [float(shown.mean()), float(shown[-1]), float(len(shown)), *errors]
+    return [float(shown.mean()), float(shown[-1]), float(model.history_["step"].sum()), *errors]
 
 
 def sparsity_study(rows: int = 6000, T: int = 100, seeds: int = 3) -> Table:
@@ -52,7 +52,7 @@ def sparsity_study(rows: int = 6000, T: int = 100, seeds: int = 3) -> Table:
     columns = (
         "rows_shown",
         "rows_shown_last",
-        "rounds",
+        "total_step",
         "train_error",
         "error_bound",
         "test_error",
