@@ -233,6 +233,8 @@ class StoredTable(Rows):
         codes = None if self.codes is None else self.codes.of_columns(names)
         for table in self.small_tables(names):
             numbers = table if codes is None else codes.applied(table)
+            if numbers is table:  # all columns are numbers, and a Dataset has one schema
+                codes = None
             block = np.empty((table.num_rows, len(names)))
             for j, column in enumerate(numbers.itercolumns()):
                 block[:, j] = column.to_numpy()
