@@ -114,8 +114,7 @@ class FixedPoint(NamedTuple):
 
     def value(self, high: int, low: int) -> float:
         """The float nearest to what the two integer sums stand for."""
-        bits = int(math.log2(self.low))
-        total = (int(high) << bits) + int(low)
+        total = high * int(self.low) + low  # Python's integers: exact
         try:
             return math.ldexp(float(total), self.exponent)
         except OverflowError:

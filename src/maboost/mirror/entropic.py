@@ -122,7 +122,7 @@ class _Problem:
             if free * low + capped > 1.0 and low > 1e-13:
                 low, high = low / margin**4, low
             else:
-                s, done = sums.newton(low, high)
+                s, done = sums.newton(low, high, free, capped)
                 if done or math.isnan(s):
                     return s if done else None
                 free, capped = sums.at(s)
@@ -170,15 +170,16 @@ class _Sums:
     def at(self, s: float) -> tuple[float, float]:
         """The integral of p over free entries, and of the caps over capped ones."""
         grid = self.problem.grid
-        part = kernels.entropy_decided(*self.undecided, s, s, grid[:3])
-        sums = self.decided + np.array(part, dtype=np.int64)
+        sums = kernels.entropy_at(self.undecided, self.decided, s, grid[:3])
         total = self.problem.measure.comm.allreduce(sums, "sum").tolist()
         return grid.value(*total[:2]), grid.value(*total[2:])
 
-    def newton(self, s: float, high: float) -> tuple[float, bool]:
-        """From below: the root and True, or where the bracket ended and False (NaN: no free mass)."""
+    def newton(self, s: float, high: float, free: float, capped: float) -> tuple[float, bool]:
+        """From below: the root and True, or where the bracket ended and False (NaN: no free mass).
+
+        `free` and `capped` are the masses at s.
+        """
         for _ in range(200):
-            free, capped = self.at(s)
             if free <= 0.0 or capped >= 1.0:
                 return math.nan, False
             new = (1.0 - capped) / free
@@ -187,6 +188,7 @@ class _Sums:
             if new > high:
                 break
             s = new
+            free, capped = self.at(s)
         return s, False
 
 

@@ -90,6 +90,20 @@ def entropy_decided(p, base, caps, s_low, s_high, scale):
 
 
 @njit(nogil=True, cache=True)
+def entropy_at(undecided, decided, s, scale):
+    """The same sums anywhere in a bracket: the decided ones, and those of entries it leaves open."""
+    sums = decided.copy()
+    for i in range(undecided.shape[1]):
+        p, base, cap = undecided[0, i], undecided[1, i], undecided[2, i]
+        free = p * s < cap
+        high, low = split(base * (p if free else cap), scale[0], scale[1], scale[2])
+        side = 0 if free else 2
+        sums[side] += high
+        sums[side + 1] += low
+    return sums
+
+
+@njit(nogil=True, cache=True)
 def entropy_undecided(p, caps, s_low, s_high, marks):
     """Mark the entries that the bracket leaves open."""
     for i in range(p.size):
@@ -112,7 +126,7 @@ def entropy_guess(p, base, caps):
         if free <= 0.0 or capped >= total:
             break
         new = (total - capped) / free
-        if abs(new - s) <= 1e-6 * s:
+        if abs(new - s) <= 1e-3 * s:  # a sample knows no better
             break
         s = new
     return s
