@@ -20,6 +20,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
 from maboost.boosting.trimming import Trim
+from maboost.comm import global_count
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.coded import Coded
@@ -257,9 +258,18 @@ class Run:
                     shown_edge = self._shown_edge(density * d, rows_density, rows)
                 if trim.accepts(delta, edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
-                    return _Found(h, density, d, edge, len(weights), exact, coded)
+                    shown_rows = global_count(len(weights), self.measure.comm)
+                    return _Found(h, density, d, edge, shown_rows, exact, coded)
                 break
         return None
+
+    def repeat(self, hypothesis: Hypothesis, record: Record) -> Round:
+        """A round whose hypothesis is known already, as `record` tells it: all of it but the search."""
+        density, began = self.density, time.perf_counter()
+        coded, d = self._losses(hypothesis)
+        edge = self._edge(density, d, coded)
+        found = _Found(hypothesis, density, d, edge, record.rows_used, self.exact, coded)
+        return self._advance(found, began)
 
     def _shown_weights(self, rows_density: Array) -> Array:
         out = np.empty_like(rows_density)
