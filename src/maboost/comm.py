@@ -96,7 +96,7 @@ def sums_of_all(arrays: list[NDArray[np.int64]], comm: Communicator) -> list[NDA
 
 
 def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
-    """The arrays of all shards by rank; they may differ in length only.
+    """The arrays of all shards by rank, of 8 bytes an entry; they may differ in length only.
 
     Every shard puts its own between zeros, and the sum is all of them: as integers, so that not a bit
     changes (a sum of floats would lose the sign of a zero).
@@ -108,8 +108,7 @@ def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
         return [array]
     everything = np.zeros((int(ends[-1]), *array.shape[1:]), dtype=array.dtype)
     everything[ends[comm.rank] - len(array) : ends[comm.rank]] = array
-    whole = np.int64 if array.dtype.itemsize == 8 else np.int8
-    total = comm.allreduce(everything.reshape(-1).view(whole), "sum")
+    total = comm.allreduce(everything.reshape(-1).view(np.int64), "sum")
     return np.split(total.view(array.dtype).reshape(everything.shape), ends[:-1])
 
 
@@ -117,7 +116,8 @@ def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
     """A small value of every shard by rank (pickled: shards trust each other)."""
     if comm.size == 1:
         return [value]
-    content = np.frombuffer(pickle.dumps(value), dtype=np.int8)
+    text = pickle.dumps(value)
+    content = np.frombuffer(text + bytes(-len(text) % 8), dtype=np.int64)
     return [pickle.loads(part.tobytes()) for part in gathered(content, comm)]
 
 

@@ -69,16 +69,7 @@ def row_weights(
 ) -> RowWeights:
     """Check `sample_weight`, multiply in `class_weight`, and leave out rows of no weight."""
     comm = comm or SerialCommunicator()
-    if sample_weight is None or not len(y):
-        weight = np.ones(len(y))
-    else:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
-        if np.any(weight < 0.0):
-            at = int(np.argmin(weight))
-            raise ValueError(
-                f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
-                "weights must be at least 0"
-            )
+    weight = _given(X, y, sample_weight, comm)
     top = _largest(weight, comm)
     if not top > 0.0:
         raise ValueError("sample_weight is zero on every row: nothing to learn from")
@@ -105,6 +96,22 @@ def row_weights(
     ordinary = 1e-100 < top < 1e100
     inert = global_count(int(np.sum(~kept)), comm)
     return RowWeights(kept, scaled, scaled * top if ordinary else scaled, inert)
+
+
+def _given(X: Any, y: NDArray[Any], sample_weight: Any, comm: Communicator) -> Array:
+    """The user's weights, checked. Those of a shard may all be zero, which scikit-learn refuses."""
+    if sample_weight is None or not len(y):
+        return np.ones(len(y))
+    if comm.size > 1 and not np.any(np.asarray(sample_weight)):
+        return np.zeros(len(y))
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
+    if np.any(weight < 0.0):
+        at = int(np.argmin(weight))
+        raise ValueError(
+            f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
+            "weights must be at least 0"
+        )
+    return weight
 
 
 def _largest(values: Array, comm: Communicator) -> float:
