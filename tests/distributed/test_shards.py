@@ -57,7 +57,11 @@ def test_any_partitioning(seed):
 def test_given_validation_rows(classes):
     X, y = table(500, classes)
     model = MABoostClassifier(n_estimators=12, early_stopping=True, random_state=0)
-    rows = {"X_val": X[400:403], "y_val": y[400:403], "sample_weight_val": np.array([1.0, 2.0, 0.0])}
+    rows = {
+        "X_val": X[400:403],
+        "y_val": y[400:403],
+        "sample_weight_val": np.array([1.0, 2.0, 0.0]),
+    }
     check(model, 4, X[:400], y[:400], **rows)  # of four shards two have a row that watches
 
 
@@ -192,6 +196,8 @@ def test_per_row_evidence_stays_with_its_shard():
     parts = shares(200, 3, np.random.default_rng(0))
     whole = MABoostClassifier(n_estimators=5, random_state=0).fit(X, y)
     for part, shard in zip(
-        parts, fit_shards(MABoostClassifier(n_estimators=5, random_state=0), parts, X, y), strict=True
+        parts,
+        fit_shards(MABoostClassifier(n_estimators=5, random_state=0), parts, X, y),
+        strict=True,
     ):
         np.testing.assert_array_equal(shard.distribution_, take(whole.distribution_, part))

@@ -112,9 +112,13 @@ class Fitting(Voting):
         """The file in which this fit keeps its state, if there is one."""
         if self.checkpoint is None and not self.resume:
             return None
-        from maboost.io.checkpoint import Checkpoint
+        if isinstance(self._comm, SerialCommunicator):
+            from maboost.io.checkpoint import Checkpoint
 
-        return Checkpoint.of(self)
+            return Checkpoint.of(self)
+        from maboost.io.shared_checkpoint import SharedCheckpoint
+
+        return SharedCheckpoint.of(self)
 
     def _new_run(
         self,
