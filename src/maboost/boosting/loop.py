@@ -264,10 +264,21 @@ class Run:
         return None
 
     def repeat(self, hypothesis: Hypothesis, record: Record) -> Round:
-        """A round whose hypothesis is known already, as `record` tells it: all of it but the search."""
+        """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
+
+        Raises
+        ------
+        ValueError
+            If its edge is not that of the record: then these are other rows.
+        """
         density, began = self.density, time.perf_counter()
         coded, d = self._losses(hypothesis)
         edge = self._edge(density, d, coded)
+        if edge != record.edge:
+            raise ValueError(
+                f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
+                f"{edge!r} here: rows, labels, weights or the booster have changed"
+            )
         found = _Found(hypothesis, density, d, edge, record.rows_used, self.exact, coded)
         return self._advance(found, began)
 

@@ -19,7 +19,7 @@ from maboost import (
 )
 from maboost.distributed.collective import Traffic
 from maboost.distributed.launch import fit_on_workers
-from maboost.distributed.parts import is_collection, part_sizes, parts_of
+from maboost.distributed.parts import as_array, is_collection, part_sizes, parts_of
 
 try:
     import dask.array as da
@@ -204,12 +204,12 @@ class _OnDask:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a Dask collection computed on the cluster."""
-        right = self.predict(X) == (
-            y.values if hasattr(y, "map_partitions") and hasattr(y, "values") else y
-        )
+        if not is_collection(X):
+            return float(self.to_local().score(X, y, sample_weight))
+        right = self.predict(X) == as_array("y", y)
         if sample_weight is None:
-            return float(np.mean(right))
-        weight = sample_weight.values if hasattr(sample_weight, "values") else sample_weight
+            return float(right.mean())
+        weight = as_array("sample_weight", sample_weight)
         return float((right * weight).sum() / weight.sum())
 
     def save(self, path: str | os.PathLike[str]) -> None:

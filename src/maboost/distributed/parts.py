@@ -13,7 +13,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
 
-__all__ = ["blank", "divided", "is_collection", "part_sizes", "parts_of", "together"]
+__all__ = ["as_array", "blank", "divided", "is_collection", "part_sizes", "parts_of", "together"]
 
 
 def is_collection(values: Any) -> bool:
@@ -40,6 +40,18 @@ def part_sizes(values: Any) -> list[float]:
     if isinstance(values, da.Array):
         return list(values.chunks[0])
     return [np.nan] * values.npartitions
+
+
+def as_array(name: str, values: Any) -> Any:
+    """A column as a Dask array with a chunk for each part."""
+    if isinstance(values, da.Array):
+        return values
+    dtype = np.asarray(values._meta).dtype
+    chunks = [
+        da.from_delayed(delayed(np.asarray)(part), (np.nan,), dtype)
+        for part in parts_of(name, values)
+    ]
+    return da.concatenate(chunks, allow_unknown_chunksizes=True)
 
 
 def divided(rows: dict[str, Any]) -> list[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from maboost._version import __version__
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run, Validation
-from maboost.comm import Communicator
+from maboost.comm import Communicator, gathered_objects
 from maboost.estimators.rows import TrainingRows
 from maboost.io.checkpoint import (
     SCHEMA,
@@ -69,8 +69,8 @@ class SharedCheckpoint(Checkpoint):
         with _named(self.path):
             if self.comm.rank == 0 and os.path.exists(self.path):
                 content = read(self.path, MAX_BYTES)
-            sent = self.comm.broadcast(np.frombuffer(content, dtype=np.uint8))
-            return _SharedStored.parsed(sent.tobytes(), FORMAT) if sent.size else None
+            content = gathered_objects(content, self.comm)[0]
+            return _SharedStored.parsed(content, FORMAT) if content else None
 
     def __call__(self, last: bool) -> None:
         if self.comm.rank == 0 and (last or self.run.rounds % self.every == 0):
@@ -133,21 +133,24 @@ class _SharedStored(Stored):
         arrays.finish()
         _check_history(records, run)
         require(len(trees) == len(records), "trees and history must be equally many")
-        hypotheses = [TreeHypothesis(tree) for tree in trees]
+        bins = run.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
+        hypotheses = [TreeHypothesis(tree.on_bins(bins)) for tree in trees]
         for hypothesis, record in zip(hypotheses, records, strict=True):
-            _check_record(run.repeat(hypothesis, record).record, record)
+            _repeat(run, hypothesis, record)
         run.exact, run.ended = exact, ended
         run.random_state.set_state(generator)
         model._hypotheses, model.history_ = hypotheses, records
 
 
-def _check_record(found: Record, stored: Record) -> None:
-    """Refuse to go on with other rows: the last bit of some number would tell."""
-    found = dataclasses.replace(found, seconds=stored.seconds, val_score=stored.val_score)
-    same = np.array_equal(dataclasses.astuple(found), dataclasses.astuple(stored), equal_nan=True)
-    if not same:
+def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record) -> None:
+    """A round once more; refuse to go on with other rows, as the last bit of some number would tell."""
+    try:
+        found = run.repeat(hypothesis, stored).record
+        found = dataclasses.replace(found, seconds=stored.seconds, val_score=stored.val_score)
+        pair = dataclasses.astuple(found), dataclasses.astuple(stored)
+        if not np.array_equal(*pair, equal_nan=True):
+            raise ValueError(f"round {stored.round} went {found} here and {stored} there")
+    except ValueError as error:
         raise ValueError(
-            f"the checkpoint is of another fit: round {stored.round} has an edge of {stored.edge!r} there "
-            f"and of {found.edge!r} here, so that X, y, the weights or the booster have changed. Give "
-            "another path, or resume=False to begin anew"
-        )
+            f"the checkpoint is of another fit: {error}. Give another path, or resume=False to begin anew"
+        ) from None
