@@ -64,7 +64,7 @@ def begun(tmp_path):
 
 def test_other_rows_are_refused(begun):
     model, X, y = begun
-    with pytest.raises(ValueError, match="of another fit: .* round 1 had an edge"):
+    with pytest.raises(ValueError, match=r"of another fit: .* round 1 had an edge"):
         fit_shards(model, shares(200, 2, np.random.default_rng(0)), X + 0.0, 1 - y)
 
 

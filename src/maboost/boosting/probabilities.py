@@ -61,7 +61,8 @@ def probability_scale(
         else:
             x = np.concatenate([np.zeros((len(its), 1)), -a * its], axis=1)
             push = np.sum(its * softmax(x, axis=1)[:, 1:], axis=1)
-        return pull[part] - push
+        found: Array = pull[part] - push
+        return found
 
     def slope(a: float) -> float:
         return rows.integrals_of(lambda part: [terms(a, part)], 1)[0]

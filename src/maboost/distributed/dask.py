@@ -10,21 +10,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost import (
+from maboost.distributed.collective import Traffic
+from maboost.distributed.launch import fit_on_workers
+from maboost.distributed.parts import as_array, is_collection, part_sizes, parts_of
+from maboost.estimators import (
     CombinedBoostClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.distributed.collective import Traffic
-from maboost.distributed.launch import fit_on_workers
-from maboost.distributed.parts import as_array, is_collection, part_sizes, parts_of
 
 try:
     import dask.array as da
     from dask import delayed
-
     from distributed import Client, default_client
 except ImportError as error:  # pragma: no cover
     raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
@@ -74,7 +73,7 @@ class _OnDask:
         super().__init_subclass__(**kwargs)
         local = next(base for base in cls.__mro__ if not issubclass(base, _OnDask))
         cls._local = local
-        made = inspect.signature(local.__init__)  # type: ignore[misc]
+        made = inspect.signature(local.__init__)
         more = [
             inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None),
             inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=45),
@@ -88,7 +87,7 @@ class _OnDask:
                 setattr(self, name, value)
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[assignment, misc]
+        cls.__init__ = __init__  # type: ignore[method-assign]
         cls.__doc__ = _DOCUMENTED.format(first=cls.__doc__, name=local.__name__)
 
     # ---------------------------------------------------------------------------------------- fit
@@ -217,13 +216,14 @@ class _OnDask:
         self.to_local().save(path)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"client": None}  # type: ignore[misc, operator]
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return state | {"client": None}
 
     def __sklearn_clone__(self) -> Any:
         """A copy with the same client, which cannot be copied."""
-        return type(self)(
-            **copy.deepcopy(self._local_params()), client=self.client, timeout=self.timeout
-        )
+        made: Any = type(self)
+        params = copy.deepcopy(self._local_params())
+        return made(**params, client=self.client, timeout=self.timeout)
 
 
 @delayed  # type: ignore[untyped-decorator]

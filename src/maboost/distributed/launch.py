@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 from dask import persist
-
 from distributed import Client, Future, wait
+
 from maboost.distributed.collective import LostTouchError, abandon, start_tracker
 from maboost.distributed.parts import blank, divided
 from maboost.distributed.worker import Order, Outcome, train
@@ -24,7 +24,22 @@ _LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have s
 
 
 class WorkerLostError(RuntimeError):
-    """A worker died or fell silent during a fit; the message names it."""
+    """A worker died or fell silent during a fit; the message names it.
+
+    Attributes
+    ----------
+    workers : list of str
+        The addresses of those that were lost, where that is known.
+    """
+
+    def __init__(self, told: str, workers: list[str] | None = None) -> None:
+        super().__init__(told)
+        self.workers = workers or []
+
+    @classmethod
+    def of(cls, workers: list[str], what: str) -> WorkerLostError:
+        """Worker so-and-so did this; what now."""
+        return cls(f"{_named(workers)} {what}{_ADVICE}", workers)
 
 
 def fit_on_workers(
@@ -58,6 +73,7 @@ def fit_on_workers(
     workers = sorted(held)
     fit = f"maboost-{uuid.uuid4().hex}"
     host = urlparse(workers[0]).hostname
+    lost: list[str] = []
     try:
         tracker = client.run(start_tracker, fit, host, len(workers), workers=workers[:1])
         order = Order(
@@ -72,8 +88,11 @@ def fit_on_workers(
             for rank, address in enumerate(workers)
         }  # fmt: skip
         return _checked(_watched(client, futures))
+    except WorkerLostError as error:
+        lost = error.workers
+        raise
     finally:
-        _end(client, fit, workers)
+        _end(client, fit, [address for address in workers if address not in lost])
 
 
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
@@ -111,14 +130,14 @@ def _watched(client: Client, futures: dict[str, Future]) -> dict[str, Outcome]:
         silent = [a for a in futures if a not in outcomes]
         gone = sorted(set(silent) - set(client.nthreads()))
         if gone:
-            raise WorkerLostError(f"{_named(gone)} died during the fit{_ADVICE}")
+            raise WorkerLostError.of(gone, "died during the fit")
         failed = [a for a in silent if futures[a].status in ("error", "cancelled", "lost")]
         if failed:
-            raise WorkerLostError(f"{_named(failed)} lost its part of the fit{_ADVICE}")
+            raise WorkerLostError.of(failed, "lost its part of the fit")
         if any(isinstance(o.error, LostTouchError) for o in outcomes.values()):
             lost_since = lost_since or time.monotonic()
             if silent and time.monotonic() - lost_since > _LAST_WORDS:
-                raise WorkerLostError(f"{_named(silent)} did not answer the other workers{_ADVICE}")
+                raise WorkerLostError.of(silent, "did not answer the other workers")
     return {address: outcomes[address] for address in futures}
 
 
@@ -141,9 +160,7 @@ def _checked(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
         error = outcome.error
         assert error is not None
         if isinstance(error, LostTouchError):
-            raise WorkerLostError(
-                f"{_named(list(failed))} lost touch with the others ({error}){_ADVICE}"
-            )
+            raise WorkerLostError.of(list(failed), f"lost touch with the others ({error})")
         error.add_note(f"raised on worker {address}:\n{outcome.trace}")
         raise error
     first = next(iter(outcomes.values()))

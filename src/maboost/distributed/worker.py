@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from distributed import get_worker
+
 from maboost.distributed.collective import CollectiveCommunicator, Traffic, joined
 from maboost.distributed.parts import together
 

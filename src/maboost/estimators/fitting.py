@@ -332,12 +332,12 @@ class Fitting(Voting):
         watch = run.validation
         if watch is None:
             margins, base = run.margins, run.measure.rows_base
-            margins = margins.reshape(len(base), run.game.width)
-            return probability_scale(margins, base, self._doubt(), self._comm)
+            by_row = margins.reshape(len(base), run.game.width)
+            return probability_scale(by_row, base, self._doubt(), self._comm)
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
-        margins = margins.reshape(len(watch.base), watch.game.width)
-        return probability_scale(margins, watch.base, WATCHED_DOUBT, self._comm)
+        by_row = margins.reshape(len(watch.base), watch.game.width)
+        return probability_scale(by_row, watch.base, WATCHED_DOUBT, self._comm)
 
     def _doubt(self) -> float:
         """The error to expect on rows that were not trained on."""

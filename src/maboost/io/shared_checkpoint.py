@@ -99,8 +99,8 @@ class SharedCheckpoint(Checkpoint):
         records, arrays = history(model.history_)
         trees = [h.tree for h in model._hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
-        _, keys, position, has_gauss, gauss = run.random_state.get_state()
-        arrays["random_keys"] = keys
+        state: Any = run.random_state.get_state()
+        _, arrays["random_keys"], position, has_gauss, gauss = state
         document = {
             "format": FORMAT,
             "schema": SCHEMA,

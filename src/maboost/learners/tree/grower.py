@@ -316,6 +316,7 @@ class _Growth:
         self.count_histograms(counted)
         for node, small, large in subtracted:
             assert node.hist is not None
+            assert small.hist is not None
             node.hist -= small.hist
             large.hist = node.hist
         for node, _, _ in families:
