@@ -225,7 +225,8 @@ def on_all(client, X, y):
 
 
 @pytest.mark.parametrize(
-    ("point", "after"), [("binning", 3), ("histogram", 7), ("projection", 20), ("between rounds", 9)]
+    ("point", "after"),
+    [("binning", 3), ("histogram", 7), ("projection", 20), ("between rounds", 9)],
 )
 def test_a_killed_worker_is_named_and_the_fit_goes_on(client, tmp_path, point, after):
     """On those that are left, or with a new one in its place."""
