@@ -4,14 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
 	@echo "make test    run all tests"
 	@echo "make test-browser   open the report in a real Chromium (installed where that is permitted)"
 	@echo "make lint    ruff, mypy, import contracts"
-	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory)"
+	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed)"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -48,7 +48,7 @@ $(VENV)/.peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
 	@touch $@
 
-bench: bench-projection bench-trees bench-practice bench-disk bench-theory
+bench: bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed
 
 bench-projection: $(STAMP)
 	$(BIN)/python benchmarks/bench_projection.py --write
@@ -61,6 +61,9 @@ bench-disk: $(VENV)/.peers
 
 bench-theory: $(STAMP)
 	$(BIN)/python -m benchmarks.theory --write
+
+bench-distributed: $(VENV)/.peers
+	$(BIN)/python benchmarks/bench_distributed.py --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write

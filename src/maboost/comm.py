@@ -12,6 +12,7 @@ of threads or shards. :func:`reproducible_sum` adds integers instead.
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -27,10 +28,14 @@ __all__ = [
     "WideGrid",
     "fixed_point",
     "fold_wide",
+    "gathered",
+    "gathered_objects",
+    "global_count",
     "reproducible_sum",
     "reproducible_sums",
     "split",
     "split_wide",
+    "sums_of_all",
 ]
 
 Reduction = Literal["sum", "max", "min"]
@@ -70,6 +75,50 @@ class SerialCommunicator:
 
     def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
         return array
+
+
+# --------------------------------------------------------------------------------------------------
+# What is built on the two operations of a communicator.
+
+
+def global_count(count: int, comm: Communicator) -> int:
+    """The sum of a count over all shards."""
+    return int(comm.allreduce(np.array([count], dtype=np.int64), "sum")[0])
+
+
+def sums_of_all(arrays: list[NDArray[np.int64]], comm: Communicator) -> list[NDArray[np.int64]]:
+    """The sums over all shards of several arrays of integers, in one message."""
+    if comm.size == 1 or not arrays:
+        return arrays
+    total = comm.allreduce(np.concatenate([a.reshape(-1) for a in arrays]), "sum")
+    ends = np.cumsum([a.size for a in arrays])[:-1]
+    return [part.reshape(a.shape) for part, a in zip(np.split(total, ends), arrays, strict=True)]
+
+
+def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
+    """The arrays of all shards by rank, of 8 bytes an entry; they may differ in length only.
+
+    Every shard puts its own between zeros, and the sum is all of them: as integers, so that not a bit
+    changes (a sum of floats would lose the sign of a zero).
+    """
+    sizes = np.zeros(comm.size, dtype=np.int64)
+    sizes[comm.rank] = len(array)
+    ends = np.cumsum(comm.allreduce(sizes, "sum"))
+    if comm.size == 1:
+        return [array]
+    everything = np.zeros((int(ends[-1]), *array.shape[1:]), dtype=array.dtype)
+    everything[ends[comm.rank] - len(array) : ends[comm.rank]] = array
+    total = comm.allreduce(everything.reshape(-1).view(np.int64), "sum")
+    return np.split(total.view(array.dtype).reshape(everything.shape), ends[:-1])
+
+
+def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
+    """A small value of every shard by rank (pickled: shards trust each other)."""
+    if comm.size == 1:
+        return [value]
+    text = pickle.dumps(value)
+    content = np.frombuffer(text + bytes(-len(text) % 8), dtype=np.int64)
+    return [pickle.loads(part.tobytes()) for part in gathered(content, comm)]
 
 
 # --------------------------------------------------------------------------------------------------

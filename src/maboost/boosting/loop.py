@@ -20,6 +20,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
 from maboost.boosting.trimming import Trim
+from maboost.comm import global_count
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.coded import Coded, part_of_direction, whole_direction
@@ -275,9 +276,29 @@ class Run:
                     shown_edge = self._shown_edge(density * whole_direction(d), rows_density, rows)
                 if trim.accepts(delta, edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
-                    return _Found(h, density, d, edge, len(weights), exact)
+                    shown_rows = global_count(len(weights), self.measure.comm)
+                    return _Found(h, density, d, edge, shown_rows, exact)
                 break
         return None
+
+    def repeat(self, hypothesis: Hypothesis, record: Record) -> Round:
+        """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
+
+        Raises
+        ------
+        ValueError
+            If its edge is not that of the record: then these are other rows.
+        """
+        density, began = self.density, time.perf_counter()
+        d = self._losses(hypothesis)
+        edge = self._edge(density, d)
+        if edge != record.edge:
+            raise ValueError(
+                f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
+                f"{edge!r} here: rows, labels, weights or the booster have changed"
+            )
+        found = _Found(hypothesis, density, d, edge, record.rows_used, self.exact)
+        return self._advance(found, began)
 
     def _shown_weights(self, rows_density: Array) -> Array:
         out = np.empty_like(rows_density)

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp, softmax
 
+from maboost.comm import Communicator
+from maboost.mirror.measure import BaseMeasure
+
 __all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
 
 Array = NDArray[np.float64]
@@ -16,7 +19,9 @@ DOUBT = 0.02  # the share of labels that a model is taken to miss where nothing 
 WATCHED_DOUBT = 0.005  # the same on rows it was not trained on, which may be few and all right
 
 
-def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:
+def probability_scale(
+    margins: Array, base: Array, doubt: float = 0.0, comm: Communicator | None = None
+) -> float:
     r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
 
     Parameters
@@ -28,6 +33,8 @@ def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:
     doubt : float, default=0.0
         The share of every label that counts as another class: on training rows, where votes are surer
         than they will be elsewhere, about the error to expect.
+    comm : Communicator, optional
+        The other shards.
 
     Returns
     -------
@@ -41,18 +48,24 @@ def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:
     >>> round(probability_scale(np.ones((4, 1)), rows, doubt=0.25), 6)
     1.098612
     """
-    size = float(np.max(np.abs(margins), initial=0.0))
+    rows = BaseMeasure(base, comm=comm)
+    size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
     pull = doubt * margins.mean(axis=1)
 
-    def slope(a: float) -> float:
-        if margins.shape[1] == 1:
-            push = margins[:, 0] * expit(-a * margins[:, 0])
+    def terms(a: float, part: slice) -> Array:
+        its = margins[part]
+        if its.shape[1] == 1:
+            push = its[:, 0] * expit(-a * its[:, 0])
         else:
-            x = np.concatenate([np.zeros((len(margins), 1)), -a * margins], axis=1)
-            push = np.sum(margins * softmax(x, axis=1)[:, 1:], axis=1)
-        return float(np.average(pull - push, weights=base))
+            x = np.concatenate([np.zeros((len(its), 1)), -a * its], axis=1)
+            push = np.sum(its * softmax(x, axis=1)[:, 1:], axis=1)
+        found: Array = pull[part] - push
+        return found
+
+    def slope(a: float) -> float:
+        return rows.integrals_of(lambda part: [terms(a, part)], 1)[0]
 
     least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
     if slope(least) >= 0.0:
@@ -62,7 +75,7 @@ def probability_scale(margins: Array, base: Array, doubt: float = 0.0) -> float:
     return float(brentq(slope, least, most, xtol=1e-12, rtol=1e-10))
 
 
-def log_loss(margins: Array, base: Array, scale: float) -> float:
+def log_loss(margins: Array, base: Array, scale: float, comm: Communicator | None = None) -> float:
     """The mean of -log softmax(scale * H)_y."""
     x = np.concatenate([np.zeros((len(margins), 1)), -scale * margins], axis=1)
-    return float(np.average(logsumexp(x, axis=1), weights=base))
+    return BaseMeasure(base, comm=comm).integral(logsumexp(x, axis=1))

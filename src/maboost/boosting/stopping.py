@@ -6,7 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from maboost.boosting.history import Record
+from maboost.comm import Communicator, SerialCommunicator
 
 __all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError"]
 
@@ -34,13 +37,15 @@ class TargetError:
 
 @dataclass
 class MaxSeconds:
-    """Stop after a time; the round under way is finished."""
+    """Stop after a time; the round under way is finished. The first shard's clock is everyone's."""
 
     seconds: float
     began: float = field(default_factory=time.perf_counter)
+    comm: Communicator = field(default_factory=SerialCommunicator)
 
     def __call__(self, record: Record) -> str | None:
-        if time.perf_counter() - self.began >= self.seconds:
+        passed = self.comm.broadcast(np.array([time.perf_counter() - self.began]))
+        if passed[0] >= self.seconds:
             return f"max_seconds={self.seconds:g} has passed"
         return None
 

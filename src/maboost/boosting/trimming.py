@@ -149,7 +149,7 @@ def sampled_rows(row_density: Array, places: Array, share: float, measure: BaseM
         below = positive & (keys < level)
         if rows.maximum(below.astype(float)) > 0.0:
             keep = below
-    if keep.all():
+    if rows.minimum(keep.astype(float)) > 0.0:
         return Shown(None)
     return Shown(np.flatnonzero(keep), 1.0 / level if level > 0.0 else 0.0)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game
 from maboost.boosting.loop import Validation
+from maboost.comm import global_count, reproducible_sum
 from maboost.data.stored import StoredTable, is_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
@@ -140,11 +141,18 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     def _rows(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None
     ) -> TrainingRows:
-        self._codes = CategoryCodes.of(X) if self._own_trees() else CategoryCodes()
+        comm = self._comm
+        if comm.size > 1 and not self._own_trees():
+            raise ValueError(
+                "rows on several workers need the library's own trees (estimator=None or "
+                f"HistTreeClassifier); {type(self.estimator).__name__} must be given all rows"
+            )
+        self._codes = CategoryCodes.of(X, comm) if self._own_trees() else CategoryCodes()
         X, y = self._checked(X, y)
-        weights = row_weights(X, y, sample_weight, self.class_weight)
+        weights = row_weights(X, y, sample_weight, self.class_weight, comm)
         random_state = check_random_state(self.random_state)
-        return TrainingRows(X, y, weights, random_state, sample_domain).of_positive_weight()
+        rows = TrainingRows(X, y, weights, random_state, sample_domain, comm)
+        return rows.of_positive_weight()
 
     def _stored_rows(self, X: Any, y: Any, sample_weight: Any, sample_domain: Any) -> TrainingRows:
         if not self._own_trees():
@@ -167,10 +175,17 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         X, labels = validate_data(
-            self, self._codes.applied(X), label_array(y), **self._input_options()
+            self, self._codes.applied(X), label_array(y), **self._shard_options(X)
         )
-        check_classification_targets(labels)
+        if len(labels):
+            check_classification_targets(labels)
         return X, labels
+
+    def _shard_options(self, X: Any) -> dict[str, Any]:
+        """How to check the rows of a shard: it may have none, all shards together may not."""
+        rows = getattr(X, "shape", None) or (len(X) if hasattr(X, "__len__") else 1,)
+        empty = global_count(rows[0], self._comm) == 0
+        return self._input_options() | {"ensure_min_samples": int(empty)}
 
     def _checked_rows(self, X: Any) -> Any:
         return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
@@ -212,7 +227,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 estimator.categorical_features, self._codes, names, X.shape[1], estimator.max_bins
             )
             return estimator.weak_learner(
-                X.shape[1], len(self.classes_), mask, weights.scaled, threads
+                X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm
             )
         if self.response == "proba" and not hasattr(estimator, "predict_proba"):
             raise ValueError(
@@ -230,7 +245,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             if sample_weight_val is not None:
                 raise ValueError("sample_weight_val is given without X_val and y_val")
             return None
-        X_val = self._checked_rows(X_val)
+        X_val = validate_data(
+            self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
+        )
         y_val = np.asarray(label_array(y_val))
         if y_val.shape != (X_val.shape[0],):
             raise ValueError(
@@ -240,14 +257,13 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         unknown = sorted(set(np.unique(y_val).tolist()) - set(self.classes_.tolist()))
         if unknown:
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
-        w = row_weights(X_val, y_val, sample_weight_val, None)
+        w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
         if len(self.classes_) < 2:
             return None
         keep = np.flatnonzero(w.kept)
         game = Game(np.searchsorted(self.classes_, y_val[keep]), len(self.classes_))
-        return Validation(
-            X_val if w.kept.all() else _safe_indexing(X_val, keep), game, w.scaled / w.scaled.sum()
-        )
+        base = w.scaled / reproducible_sum(w.scaled, self._comm)
+        return Validation(X_val if w.kept.all() else _safe_indexing(X_val, keep), game, base)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``estimator__...`` reaches into the default tree too."""

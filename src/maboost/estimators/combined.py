@@ -14,6 +14,7 @@ from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.weights import distinct_values
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 
@@ -248,12 +249,12 @@ class CombinedBoostClassifier(BoostingClassifier):
         if sources.shape != (n,):
             raise ValueError(f"sample_domain must have one entry a row ({n}), got {sources.shape}")
         sources = sources[weights.kept]
-        members = {name: sources == name for name in np.unique(sources).tolist()}
+        members = {name: sources == name for name in distinct_values(sources, rows.comm).tolist()}
         for name in members:
             if name not in limits and isinstance(name, int) and name < 0:
                 limits[name] = None
         self._check_names(set(members), set(limits))
-        measure = BaseMeasure(weights.scaled)
+        measure = BaseMeasure(weights.scaled, comm=rows.comm)
         shares = {name: measure.integral(its.astype(float)) for name, its in members.items()}
         caps = np.empty(len(sources))
         for name, cap in group_caps(shares, limits).items():

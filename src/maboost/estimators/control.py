@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run, Validation
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
+from maboost.comm import Communicator
+from maboost.mirror.measure import BaseMeasure
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -48,7 +50,9 @@ Array = NDArray[np.float64]
 class Score:
     """The score of the rows that watch, after every round; NaN where there are none."""
 
-    def __init__(self, run: Run, compute: Callable[[Validation, Array], float]) -> None:
+    def __init__(
+        self, run: Run, compute: Callable[[Validation, Array, Communicator], float]
+    ) -> None:
         self.run = run
         self.compute = compute
 
@@ -59,13 +63,18 @@ class Score:
             return cls(run, _accuracy)
         if scoring == "neg_log_loss":
             return cls(run, _negative_log_loss)
+        if run.validation is not None and run.measure.comm.size > 1:
+            raise ValueError(
+                f"scoring={scoring!r} needs all rows that watch in one place, and they are in "
+                f"{run.measure.comm.size} shards: use 'neg_log_loss' or 'accuracy'"
+            )
         from sklearn.metrics import check_scoring  # slow to import
 
         scorer = check_scoring(model, scoring)
         view = copy.copy(model)
         view.__class__ = type("Watching", (_Watching, type(model)), {})
 
-        def compute(watch: Validation, margins: Array) -> float:
+        def compute(watch: Validation, margins: Array, comm: Communicator) -> float:
             view._fixed = _votes(watch, margins)
             view.probability_scale_ = probability_scale(margins, watch.base, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
@@ -80,7 +89,8 @@ class Score:
         watch = self.run.validation
         if watch is None:
             return math.nan
-        return self.compute(watch, self.run.validation_margins.reshape(len(watch.base), -1))
+        margins = self.run.validation_margins.reshape(len(watch.base), watch.game.width)
+        return self.compute(watch, margins, self.run.measure.comm)
 
 
 class _Watching:
@@ -95,13 +105,14 @@ class _Watching:
         return True
 
 
-def _accuracy(watch: Validation, margins: Array) -> float:
-    return 1.0 - float(np.average(margins.min(axis=1) <= 0.0, weights=watch.base))
+def _accuracy(watch: Validation, margins: Array, comm: Communicator) -> float:
+    wrong = (margins.min(axis=1) <= 0.0).astype(np.float64)
+    return 1.0 - BaseMeasure(watch.base, comm=comm).integral(wrong)
 
 
-def _negative_log_loss(watch: Validation, margins: Array) -> float:
-    scale = probability_scale(margins, watch.base, WATCHED_DOUBT)
-    return -log_loss(margins, watch.base, scale)
+def _negative_log_loss(watch: Validation, margins: Array, comm: Communicator) -> float:
+    scale = probability_scale(margins, watch.base, WATCHED_DOUBT, comm)
+    return -log_loss(margins, watch.base, scale, comm)
 
 
 def _votes(watch: Validation, margins: Array) -> Array:

@@ -22,12 +22,13 @@ from maboost.boosting.probabilities import (
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
 from maboost.boosting.trimming import Budget
+from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
 from maboost.estimators.control import Interrupts, Progress, Score, Tasks
 from maboost.estimators.holdout import held_out, places
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
 from maboost.estimators.voting import Voting
-from maboost.estimators.weights import RowWeights
+from maboost.estimators.weights import RowWeights, class_totals
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described
@@ -36,15 +37,19 @@ from maboost.threads import Threads, available_threads
 if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
-__all__ = ["Fitting", "Groups"]
+__all__ = ["Fitting", "Groups", "classes_among"]
 
 # by name: which of the kept rows belong to a data source, and its error limit
 Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
 
 
 class Fitting(Voting):
-    """How a booster is fitted to rows that are checked already."""
+    """How a booster is fitted to rows that are checked already.
 
+    The rows are one shard of all rows; `_comm` knows the others, and a launcher sets it.
+    """
+
+    _comm: Communicator = SerialCommunicator()
     _codes: Any
     n_estimators: int
     early_stopping: bool
@@ -92,7 +97,7 @@ class Fitting(Voting):
         self._begin(rows)
         booster, sources = self._plan(rows)
         if len(self.classes_) == 1:
-            return self._finish_constant(rows.weights, sources)
+            return self._finish_constant(rows, sources)
         run = self._new_run(booster, rows, validation, {n: m for n, (m, _) in sources.items()})
         self.certificate_ = self._first_certificate(run, sources)
         if self.warm_start:
@@ -107,9 +112,13 @@ class Fitting(Voting):
         """The file in which this fit keeps its state, if there is one."""
         if self.checkpoint is None and not self.resume:
             return None
-        from maboost.io.checkpoint import Checkpoint
+        if isinstance(self._comm, SerialCommunicator):
+            from maboost.io.checkpoint import Checkpoint
 
-        return Checkpoint.of(self)
+            return Checkpoint.of(self)
+        from maboost.io.shared_checkpoint import SharedCheckpoint
+
+        return SharedCheckpoint.of(self)
 
     def _new_run(
         self,
@@ -120,7 +129,7 @@ class Fitting(Voting):
     ) -> Run:
         game = Game(rows.labels, len(rows.classes))
         threads = Threads(available_threads(self.n_jobs))
-        measure = BaseMeasure(rows.weights.scaled, game.width, threads=threads)
+        measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
         where = places(rows.X, seed=0) if isinstance(booster.trim, Budget) else None
         return Run(
@@ -143,12 +152,15 @@ class Fitting(Voting):
                 )
             groups = groups[rows.weights.kept]
         fraction = float(self.validation_fraction)
-        out = held_out(rows.X, rows.labels, rows.weights.scaled, fraction, seed, groups)
-        left = np.unique(rows.labels[~out])
-        if not out.any() or len(left) < len(rows.classes):
+        classes = len(rows.classes)
+        out = held_out(
+            rows.X, rows.labels, classes, rows.weights.scaled, fraction, seed, groups, rows.comm
+        )
+        held, left = global_count(int(out.sum()), rows.comm), classes_among(rows, ~out)
+        if not held or left < classes:
             raise ValueError(
-                f"early_stopping with validation_fraction={fraction!r} holds out {int(out.sum())} of "
-                f"{len(out)} rows and leaves {len(left)} of {len(rows.classes)} classes to train on; "
+                f"early_stopping with validation_fraction={fraction!r} holds out {held} of "
+                f"{rows.count} rows and leaves {left} of {classes} classes to train on; "
                 "give X_val and y_val, or another fraction or grouping"
             )
         self._seed = seed
@@ -157,12 +169,12 @@ class Fitting(Voting):
     def _watch(self, rows: TrainingRows) -> Validation:
         """Rows that are held out, as rows that watch."""
         labels = np.searchsorted(self.classes_, rows.y)
-        base = rows.weights.scaled / rows.weights.scaled.sum()
+        base = rows.weights.scaled / reproducible_sum(rows.weights.scaled, rows.comm)
         return Validation(rows.X, Game(labels, len(self.classes_)), base)
 
     def _begin(self, rows: TrainingRows) -> None:
         """State of a model without any hypothesis: it predicts the heaviest class."""
-        totals = np.bincount(rows.labels, weights=rows.weights.scaled)
+        totals = class_totals(rows.labels, rows.weights.scaled, len(rows.classes), rows.comm)
         self._heaviest = int(np.argmax(totals))
         self._hypotheses: list[Any] = []
         self.estimator_weights_ = np.zeros(0)
@@ -205,7 +217,7 @@ class Fitting(Voting):
         if stopped:  # a fit that goes on where another one stopped
             return [lambda record: stopped[0]]
         if self.max_seconds is not None:
-            stops.append(MaxSeconds(self.max_seconds))
+            stops.append(MaxSeconds(self.max_seconds, comm=self._comm))
         return stops
 
     def _run(self, run: Run, rows: TrainingRows, keep: Callable[[bool], None]) -> str:
@@ -313,10 +325,12 @@ class Fitting(Voting):
         watch = run.validation
         if watch is None:
             margins, base = run.margins, run.measure.rows_base
-            return probability_scale(margins.reshape(len(base), -1), base, self._doubt())
+            by_row = margins.reshape(len(base), run.game.width)
+            return probability_scale(by_row, base, self._doubt(), self._comm)
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
-        return probability_scale(margins.reshape(len(watch.base), -1), watch.base, WATCHED_DOUBT)
+        by_row = margins.reshape(len(watch.base), watch.game.width)
+        return probability_scale(by_row, watch.base, WATCHED_DOUBT, self._comm)
 
     def _doubt(self) -> float:
         """The error to expect on rows that were not trained on."""
@@ -350,14 +364,14 @@ class Fitting(Voting):
             bound=run.bound,
         )
 
-    def _finish_constant(self, weights: RowWeights, sources: Groups) -> Self:
+    def _finish_constant(self, rows: TrainingRows, sources: Groups) -> Self:
         """One class only: nothing to boost, and nothing to get wrong."""
         self.n_iter_ = self.best_iteration_ = 0
-        base = weights.scaled / weights.scaled.sum()
-        self._distribution = np.zeros(len(weights.kept))
-        self._distribution[weights.kept] = base
+        kept, measure = rows.weights.kept, BaseMeasure(rows.weights.scaled, comm=rows.comm)
+        self._distribution = np.zeros(len(kept))
+        self._distribution[kept] = measure.rows_base
         groups = {
-            name: GroupBound(float(base[members].sum()), limit, 0.0, 0.0)
+            name: GroupBound(measure.integral(members.astype(float)), limit, 0.0, 0.0)
             for name, (members, limit) in sources.items()
         }
         self.certificate_ = Certificate(
@@ -368,3 +382,9 @@ class Fitting(Voting):
             inert_rows=self.n_inert_rows_, groups=groups,
         )  # fmt: skip
         return self
+
+
+def classes_among(rows: TrainingRows, chosen: NDArray[np.bool_]) -> int:
+    """How many classes some of the rows have, over all shards."""
+    counts = np.bincount(rows.labels[chosen], minlength=len(rows.classes))
+    return int(np.count_nonzero(rows.comm.allreduce(counts.astype(np.int64), "sum")))

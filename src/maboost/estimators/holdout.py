@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from maboost.comm import Communicator, SerialCommunicator
 from maboost.learners.tree.binning import hash_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
@@ -26,37 +27,40 @@ Array = NDArray[np.float64]
 def held_out(
     X: Any,
     labels: NDArray[np.intp],
+    classes: int,
     weights: Array,
     fraction: float,
     seed: int,
     groups: ArrayLike | None = None,
+    comm: Communicator | None = None,
 ) -> NDArray[np.bool_]:
     """Which rows to hold out: of every class the lowest places that hold `fraction` of its weight.
 
     With `groups` whole groups are held out, without regard to classes. A class of one distinct row
-    (or a single group) stays in the training rows.
+    (or a single group) stays in the training rows. `classes` is their number over all shards.
     """
+    comm = comm or SerialCommunicator()
     if groups is not None:
         groups = np.asarray(groups)
         if groups.shape != labels.shape:
             raise ValueError(
                 f"groups must have one entry a row ({len(labels)}), got shape {groups.shape}"
             )
-        return _lowest(places(groups.reshape(-1, 1), seed), weights, fraction)
+        return _lowest(places(groups.reshape(-1, 1), seed), weights, fraction, comm)
     where = places(X, seed)
     chosen = np.zeros(len(labels), dtype=bool)
-    for label in np.unique(labels):
+    for label in range(classes):
         rows = np.flatnonzero(labels == label)
-        chosen[rows] = _lowest(where[rows], weights[rows], fraction)
+        chosen[rows] = _lowest(where[rows], weights[rows], fraction, comm)
     return chosen
 
 
-def _lowest(where: Array, weights: Array, fraction: float) -> NDArray[np.bool_]:
+def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -> NDArray[np.bool_]:
     """The lowest places whose weight reaches the fraction, short of all of them."""
-    measure = BaseMeasure(weights)
+    measure = BaseMeasure(weights, comm=comm)
     level = lower_tail(where, measure.rows_base, fraction, measure).level
     chosen: NDArray[np.bool_] = where <= level
-    if chosen.all():
+    if level >= measure.maximum(where):
         chosen = where < level
     return chosen
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from maboost.estimators.weights import RowWeights
+from maboost.comm import Communicator, SerialCommunicator, global_count
+from maboost.estimators.weights import RowWeights, distinct_values
 from maboost.learners.tree.binning import SAMPLE_ROWS, hash_rows, last_hash
 from maboost.threads import Threads
 
@@ -21,7 +21,7 @@ __all__ = ["TrainingRows"]
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows and labels, with the weights that say which of the user's rows they are.
+    """Rows and labels of one shard, with the weights that say which of the user's rows they are.
 
     Attributes
     ----------
@@ -31,6 +31,8 @@ class TrainingRows:
     random_state : RandomState
     sample_domain : array-like, optional
         The source of each of the user's rows.
+    comm : Communicator
+        The other shards.
     """
 
     X: Any
@@ -38,6 +40,10 @@ class TrainingRows:
     weights: RowWeights
     random_state: np.random.RandomState
     sample_domain: Any = None
+    comm: Communicator = field(default_factory=SerialCommunicator)
+    # not a cached property: in Python 3.11 those hold a lock, on which shards that are threads of one
+    # process would wait for each other
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_positive_weight(self) -> TrainingRows:
         """Without the rows that `weights` leaves out; X and y come with all of them."""
@@ -63,26 +69,32 @@ class TrainingRows:
             chosen[self.X.sample.rows] = True
             weights = self.weights.without(~chosen)
             return replace(self, X=self.X.sample.values(), y=self.y[chosen], weights=weights)
-        if self.X.shape[0] <= SAMPLE_ROWS or not _is_numeric(self.X):
+        if self.count <= SAMPLE_ROWS or not _is_numeric(self.X):
             return self
         hashes = hash_rows(self.X.tocsr() if sp.issparse(self.X) else self.X, 0, Threads())
-        last = last_hash(hashes, SAMPLE_ROWS)
+        last = last_hash(hashes, SAMPLE_ROWS, self.comm)
         return self if last is None else self.where(hashes <= last)
 
-    @cached_property
-    def _encoded(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        classes, labels = np.unique(self.y, return_inverse=True)
-        return classes, labels
+    @property
+    def count(self) -> int:
+        """Rows over all shards."""
+        return global_count(len(self.y), self.comm)
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The classes among these rows, sorted."""
-        return self._encoded[0]
+        """The classes among the rows of all shards, sorted."""
+        if "classes" not in self._known:
+            self._known["classes"] = distinct_values(self.y, self.comm)
+        found: NDArray[Any] = self._known["classes"]
+        return found
 
     @property
     def labels(self) -> NDArray[np.intp]:
         """Each row's class as a number."""
-        return self._encoded[1]
+        if "labels" not in self._known:
+            self._known["labels"] = np.searchsorted(self.classes, self.y)
+        found: NDArray[np.intp] = self._known["labels"]
+        return found
 
     def fingerprint(self) -> str:
         """A hash of rows, labels, weights and sources in their order."""

@@ -16,7 +16,7 @@ from maboost.boosting.loop import Booster
 from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.fitting import Groups
+from maboost.estimators.fitting import Groups, classes_among
 from maboost.estimators.holdout import held_out
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
@@ -243,8 +243,11 @@ class SmoothBoostClassifier(BoostingClassifier):
         rows = rows.sampled()
         if len(rows.classes) < len(self.classes_):
             return _FALLBACK
-        out = held_out(rows.X, rows.labels, rows.weights.scaled, _TRIAL["fraction"], seed=0)
-        if len(np.unique(rows.labels[out])) < len(rows.classes):
+        fraction, classes = _TRIAL["fraction"], len(rows.classes)
+        out = held_out(
+            rows.X, rows.labels, classes, rows.weights.scaled, fraction, seed=0, comm=rows.comm
+        )
+        if classes_among(rows, out) < classes:
             return _FALLBACK
         trial = replace(rows.where(~out), random_state=np.random.RandomState(0))
         run = self._new_run(

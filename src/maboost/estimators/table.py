@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 
 if TYPE_CHECKING:
     from narwhals import DataFrame, Series
@@ -36,15 +39,18 @@ class CategoryCodes:
     dtypes: dict[Any, str] | None = None
 
     @classmethod
-    def of(cls, X: Any) -> CategoryCodes:
-        """The categories of a data frame's columns; none for anything else."""
+    def of(cls, X: Any, comm: Communicator | None = None) -> CategoryCodes:
+        """The categories of a data frame's columns over all shards; none for anything else."""
         frame = _frame(X)
         if frame is None:
             return cls(dtypes={})
-        columns = dict(zip(frame.columns, _columns(frame), strict=True))
+        columns = zip(frame.columns, _columns(frame), strict=True)
+        here = {name: _Kind.of(name, column) for name, column in columns}
+        shards = gathered_objects(here, comm or SerialCommunicator())
+        kinds = {name: _Kind.together(name, [shard[name] for shard in shards]) for name in here}
         return cls(
-            {name: _categories(name, c) for name, c in columns.items() if _is_category(c)},
-            {name: _dtype_name(c) for name, c in columns.items()},
+            {name: kind.values for name, kind in kinds.items() if kind.values is not None},
+            {name: kind.dtype for name, kind in kinds.items()},
         )
 
     def of_columns(self, names: list[Any]) -> CategoryCodes:
@@ -106,6 +112,40 @@ class CategoryCodes:
                     f"column {j} of X is not all numbers ({error}): pass a data frame, whose text "
                     "columns are categories"
                 ) from None
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a column of one shard holds: its dtype, its categories in order, where there are any."""
+
+    dtype: str
+    values: list[Any] | None
+    order: list[Any] | None
+    vacant: bool
+
+    @classmethod
+    def of(cls, name: Any, column: Series[Any]) -> _Kind:
+        import narwhals.stable.v2 as nw
+
+        values = _categories(name, column) if _is_category(column) else None
+        order = list(column.dtype.categories) if isinstance(column.dtype, nw.Enum) else None
+        return cls(_dtype_name(column), values, order, column.null_count() == len(column))
+
+    @classmethod
+    def together(cls, name: Any, shards: list[_Kind]) -> _Kind:
+        """The same over all shards; one where nothing but missing values are has no say."""
+        told = [kind for kind in shards if not kind.vacant] or shards
+        first = told[0]
+        if any(k.values is None or k.order != first.order for k in told):
+            if any(k.values is not None for k in told):
+                other = next(k for k in told if (k.dtype, k.order) != (first.dtype, first.order))
+                raise ValueError(
+                    f"column {name!r} is {first.dtype} in one partition and {other.dtype} in another, "
+                    "or its categories have another order there: give it one dtype"
+                )
+            return first
+        values = {value for kind in told for value in kind.values or []}
+        return cls(first.dtype, _in_order(values, first.order), first.order, first.vacant)
 
 
 def label_array(y: Any) -> Any:
@@ -243,10 +283,16 @@ def _categories(name: Any, column: Series[Any]) -> list[Any]:
     """The categories that occur: in the declared order of an ordered dtype, otherwise sorted."""
     import narwhals.stable.v2 as nw
 
-    values = _values(name, column)
-    if isinstance(column.dtype, nw.Enum):
-        order = {category: code for code, category in enumerate(column.dtype.categories)}
-        return sorted(values, key=order.__getitem__)
+    order = list(column.dtype.categories) if isinstance(column.dtype, nw.Enum) else None
+    return _in_order(_values(name, column), order)
+
+
+def _in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
+    """Categories in a declared order, otherwise sorted."""
+    if order is not None:
+        return sorted(
+            values, key={category: code for code, category in enumerate(order)}.__getitem__
+        )
     return sorted(values, key=lambda value: (type(value).__name__, value))
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maboost.boosting.game import Game
+from maboost.comm import Communicator, SerialCommunicator
 from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
@@ -138,7 +139,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def weak_learner(
         self, columns: int, n_classes: int, categorical: NDArray[np.bool_], base: Array,
-        threads: Threads,
+        threads: Threads, comm: Communicator | None = None,
     ) -> TreeLearner:  # fmt: skip
         """These parameters as a weak learner for a table of so many columns."""
         rules = GrowthRules(
@@ -152,7 +153,15 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             monotone=self._monotone(columns, n_classes),
         )
         seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else 0
-        return TreeLearner(rules, self.max_bins, categorical, base, threads, int(seed))
+        return TreeLearner(
+            rules,
+            self.max_bins,
+            categorical,
+            base,
+            threads,
+            int(seed),
+            comm=comm or SerialCommunicator(),
+        )
 
     def _monotone(self, columns: int, n_classes: int) -> tuple[int, ...] | None:
         if self.monotonic_cst is None:

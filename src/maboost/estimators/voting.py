@@ -209,7 +209,8 @@ class Voting:
         if what not in self.__dict__:
             raise AttributeError(
                 f"{name} needs what the fit remembers of every training row, which a slice of a model, "
-                "a loaded model or a model of a stream does not have: ask the fitted model itself"
+                "a loaded model or a model of a stream or of several workers does not have: ask the "
+                "fitted model itself, or fit on one machine"
             )
         return self.__dict__[what]
 

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-__all__ = ["InertRowsWarning", "RowWeights", "row_weights"]
+from maboost.comm import (
+    Communicator,
+    SerialCommunicator,
+    gathered_objects,
+    global_count,
+    reproducible_sums,
+)
+
+__all__ = ["InertRowsWarning", "RowWeights", "class_totals", "distinct_values", "row_weights"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +45,7 @@ class RowWeights:
     shown : array over kept rows
         Their weights as a learner should see them: the user's own unless those would overflow.
     inert : int
-        Rows left out.
+        Rows left out, over all shards.
     """
 
     kept: NDArray[np.bool_]
@@ -52,33 +60,31 @@ class RowWeights:
         return RowWeights(kept, self.scaled[~held_out], self.shown[~held_out], self.inert)
 
 
-def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) -> RowWeights:
+def row_weights(
+    X: Any,
+    y: NDArray[Any],
+    sample_weight: Any,
+    class_weight: Any,
+    comm: Communicator | None = None,
+) -> RowWeights:
     """Check `sample_weight`, multiply in `class_weight`, and leave out rows of no weight."""
-    if sample_weight is None:
-        weight = np.ones(len(y))
-    else:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
-        if np.any(weight < 0.0):
-            at = int(np.argmin(weight))
-            raise ValueError(
-                f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
-                "weights must be at least 0"
-            )
-    top = float(weight.max(initial=0.0))
+    comm = comm or SerialCommunicator()
+    weight = _given(X, y, sample_weight, comm)
+    top = _largest(weight, comm)
     if not top > 0.0:
         raise ValueError("sample_weight is zero on every row: nothing to learn from")
     scaled = weight / top
     positive = weight > 0.0
     if class_weight is not None:
-        factors = _class_factors(y, scaled, class_weight)
+        factors = _class_factors(y, scaled, class_weight, comm)
         scaled = scaled * factors
         positive &= factors > 0.0
-        top_scaled = float(scaled.max())
+        top_scaled = _largest(scaled, comm)
         if not top_scaled > 0.0:
             raise ValueError(f"class_weight={class_weight!r} leaves no row with positive weight")
         scaled, top = scaled / top_scaled, top * top_scaled
     kept = scaled >= _SMALLEST_SHARE
-    underflowed = int(np.sum(positive & ~kept))
+    underflowed = global_count(int(np.sum(positive & ~kept)), comm)
     if underflowed:
         warnings.warn(
             f"{underflowed} rows have less than {_SMALLEST_SHARE:g} of the largest weight and take no "
@@ -88,18 +94,54 @@ def row_weights(X: Any, y: NDArray[Any], sample_weight: Any, class_weight: Any) 
         )
     scaled = scaled[kept]
     ordinary = 1e-100 < top < 1e100 and top != 1.0
-    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, int(np.sum(~kept)))
+    inert = global_count(int(np.sum(~kept)), comm)
+    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, inert)
 
 
-def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any) -> Array:
+def _given(X: Any, y: NDArray[Any], sample_weight: Any, comm: Communicator) -> Array:
+    """The user's weights, checked. Those of a shard may all be zero, which scikit-learn refuses."""
+    if sample_weight is None or not len(y):
+        return np.ones(len(y))
+    if comm.size > 1 and not np.any(np.asarray(sample_weight)):
+        return np.zeros(len(y))
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
+    if np.any(weight < 0.0):
+        at = int(np.argmin(weight))
+        raise ValueError(
+            f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
+            "weights must be at least 0"
+        )
+    return weight
+
+
+def _largest(values: Array, comm: Communicator) -> float:
+    return float(comm.allreduce(np.array([values.max(initial=0.0)]), "max")[0])
+
+
+def distinct_values(values: NDArray[Any], comm: Communicator) -> NDArray[Any]:
+    """The sorted distinct values over all shards."""
+    parts = gathered_objects(np.unique(values), comm)
+    held = [part for part in parts if len(part)] or parts[:1]
+    return held[0] if len(held) == 1 else np.unique(np.concatenate(held))
+
+
+def class_totals(codes: NDArray[np.intp], weight: Array, count: int, comm: Communicator) -> Array:
+    """The weight of each of `count` classes over all shards, reproducibly."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(1, count))
+    return np.array(reproducible_sums(np.split(weight[order], ends), comm))
+
+
+def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Communicator) -> Array:
     """A factor a row. "balanced" counts weights, not rows, so that a row twice is a row of weight two."""
-    classes, codes = np.unique(y, return_inverse=True)
+    classes = distinct_values(y, comm)
+    codes = np.searchsorted(classes, y)
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise ValueError(
                 f"class_weight must be 'balanced', a dict or None, got {class_weight!r}"
             )
-        totals = np.bincount(codes, weights=weight)
+        totals = class_totals(codes, weight, len(classes), comm)
         with np.errstate(divide="ignore"):
             factors = np.where(totals > 0.0, totals.sum() / (np.sum(totals > 0) * totals), 0.0)
         return factors[codes]

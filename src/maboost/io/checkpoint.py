@@ -46,6 +46,7 @@ _LARGEST = sys.float_info.max
 _NUMBERS = ("gain", "total_step", "error", "smallest_edge")
 _KEYS = 624  # words of the Mersenne twister
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
+_NOT_TOLD = ("base", "threads", "comm")
 _PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
 
 
@@ -112,12 +113,18 @@ class Checkpoint:
         for name in run.groups:
             label(name, "a data source")
         self.model, self.run = model, run
-        self.prints = _prints(model, run, rows)
+        self.prints = self._prints(model, run, rows)
         if stored is not None:
             with _named(self.path):
                 _check_prints(stored.prints, self.prints, self.path)
                 stored.restore(model, run)
             _check_rounds(model, self.path)
+        self._clear()
+
+    def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
+        return _prints(model, run, rows)
+
+    def _clear(self) -> None:
         _remove_parts(self.path)
 
     def __call__(self, last: bool) -> None:
@@ -167,17 +174,21 @@ class Stored:
     _arrays: Tensors
 
     @classmethod
-    def read(cls, path: str, max_bytes: int) -> Stored:
+    def read(cls, path: str, max_bytes: int) -> Self:
         """From a file."""
         size = os.stat(path).st_size
         require(
             size <= max_bytes,
             f"has {size:,} bytes; a checkpoint of these rows has at most {max_bytes:,}",
         )
-        arrays, document = unpack(read(path, max_bytes))
-        require(
-            document.get("format") == FORMAT, f"is not a checkpoint: its format is not {FORMAT!r}"
-        )
+        return cls.parsed(read(path, max_bytes), FORMAT)
+
+    @classmethod
+    def parsed(cls, content: bytes, format: str) -> Self:
+        """From the bytes of a file."""
+        arrays, document = unpack(content)
+        found = document.get("format")
+        require(found == format, f"is not a checkpoint of this kind: its format is not {format!r}")
         fields = Fields(document, "the document")
         fields.text("format")
         _check_version(fields.integer("schema", 0), fields.text("library"))
@@ -361,8 +372,8 @@ def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
 
 
 def _described_learner(learner: Any) -> str:
-    """The rules of the trees; the base measure is that of the rows, and threads change nothing."""
-    told = [f.name for f in dataclasses.fields(learner) if f.name not in ("base", "threads")]
+    """The rules of the trees; the base measure is that of the rows, and who works changes nothing."""
+    told = [f.name for f in dataclasses.fields(learner) if f.name not in _NOT_TOLD]
     return ", ".join(f"{name}={described(getattr(learner, name))}" for name in told)
 
 

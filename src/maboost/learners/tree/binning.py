@@ -3,7 +3,8 @@
 Edges are quantiles of the base measure, so that a weight of two is exactly the row twice; a column of
 at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from a sample:
 the rows whose content has the smallest seeded hashes, equal rows merged and their weights summed.
-Neither order, sharding nor repetition changes which rows those are.
+Neither order, sharding nor repetition changes which rows those are. Shards exchange hashes first, then
+the distinct values of one column after another; no rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
 
@@ -94,33 +96,73 @@ def hash_rows(X: Any, seed: int, threads: Threads) -> NDArray[np.uint64]:
 
 
 def content_sample(
-    X: Any, weights: Array, size: int, seed: int, threads: Threads
+    X: Any,
+    weights: Array,
+    size: int,
+    seed: int,
+    threads: Threads,
+    comm: Communicator | None = None,
 ) -> tuple[NDArray[np.intp], Array]:
     """Rows of the smallest content hashes, one of each content, and the weights of that content."""
+    comm = comm or SerialCommunicator()
     hashes = hash_rows(X, seed, threads)
-    last = last_hash(hashes, size)
+    last = last_hash(hashes, size, comm)
     if last is None:
         return np.arange(X.shape[0]), weights
     rows = np.flatnonzero(hashes <= last)
-    first, merged = merged_weights(hashes[rows], rows, weights)
+    first, merged = merged_weights(hashes[rows], rows, weights, comm)
     return rows[first], merged
 
 
-def last_hash(hashes: NDArray[np.uint64], size: int) -> np.uint64 | None:
+def last_hash(
+    hashes: NDArray[np.uint64], size: int, comm: Communicator | None = None
+) -> np.uint64 | None:
     """The largest of the `size` smallest distinct hashes; None if there are no more than that."""
-    distinct = np.unique(hashes)
+    distinct = _smallest(np.unique(hashes), size + 1, comm or SerialCommunicator())
     return None if len(distinct) <= size else distinct[size - 1]
 
 
+def _smallest(distinct: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
+    """The `size` smallest distinct hashes over all shards, given each shard's own in order.
+
+    Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
+    their number; it grows until it does, and what is exchanged does not grow with the shards.
+    """
+    everyone = global_count(len(distinct), comm)
+    share = 1.1 * size / max(everyone, 1)
+    while True:
+        limit = np.uint64(int(share * 2**64)) if share < 1.0 else None
+        below = distinct if limit is None else distinct[: np.searchsorted(distinct, limit)]
+        parts = gathered(below[:size], comm)
+        found = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+        if limit is None or len(found) >= size:
+            return found[:size]
+        share *= 1.1 * size / max(len(found), 1)
+
+
 def merged_weights(
-    hashes: NDArray[np.uint64], rows: NDArray[np.intp], weights: Array
+    hashes: NDArray[np.uint64],
+    rows: NDArray[np.intp],
+    weights: Array,
+    comm: Communicator | None = None,
 ) -> tuple[NDArray[np.intp], Array]:
-    """One of the given rows for each hash, by its position among them, and the weight of all its like."""
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    merged = np.zeros(len(first), dtype=np.int64)
-    grid, unit = _integer_weights(weights)
-    np.add.at(merged, group, grid[rows])  # integers: the same for any order of rows
-    return first, merged.astype(np.float64) * unit
+    """One of the given rows for each hash, by its position among them, and the weight of all its like.
+
+    A content that several shards have stays with the first of them.
+    """
+    comm = comm or SerialCommunicator()
+    distinct, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    grid, unit = _integer_weights(weights, comm)
+    held = np.zeros(len(first), dtype=np.int64)
+    np.add.at(held, group, grid[rows])  # integers: the same for any order of rows
+    parts = gathered(distinct, comm)
+    everyone = distinct if len(parts) == 1 else np.unique(np.concatenate(parts))
+    own = np.searchsorted(everyone, distinct)
+    merged, owner = np.zeros(len(everyone), dtype=np.int64), np.full(len(everyone), comm.size)
+    merged[own], owner[own] = held, comm.rank
+    merged, owner = comm.allreduce(merged, "sum"), comm.allreduce(owner, "min")
+    mine = owner[own] == comm.rank
+    return first[mine], merged[own[mine]].astype(np.float64) * unit
 
 
 def find_bins(
@@ -130,57 +172,70 @@ def find_bins(
     categorical: NDArray[np.bool_] | None = None,
     seed: int = 0,
     threads: Threads | None = None,
+    comm: Communicator | None = None,
 ) -> Bins:
     """Find the bins of every column of `X` (dense or CSC/CSR) under the measure `weights`."""
-    if X.shape[0] > SAMPLE_ROWS:
+    comm = comm or SerialCommunicator()
+    if global_count(X.shape[0], comm) > SAMPLE_ROWS:
         X = X.tocsr() if sp.issparse(X) else X
-        rows, weights = content_sample(X, weights, SAMPLE_ROWS, seed, threads or Threads())
+        rows, weights = content_sample(X, weights, SAMPLE_ROWS, seed, threads or Threads(), comm)
         X = X[rows]
-    return bins_of(X, weights, max_bins, categorical)
+    return bins_of(X, weights, max_bins, categorical, comm)
 
 
 def bins_of(
-    X: Any, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None = None
+    X: Any,
+    weights: Array,
+    max_bins: int,
+    categorical: NDArray[np.bool_] | None = None,
+    comm: Communicator | None = None,
 ) -> Bins:
     """The bins of exactly these rows."""
+    comm = comm or SerialCommunicator()
     columns = X.shape[1]
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
     if sp.issparse(X):
         X = X.tocsc()
-    grid, _ = _integer_weights(weights)
+    grid, _ = _integer_weights(weights, comm)
 
     def edges_of(j: int) -> Array:
-        column, its = _column(X, j, grid)
+        values, held = _distinct_of_all(*_distinct(*_column(X, j, grid)), comm)
         if is_category[j]:
-            return _categories(column, max_bins, j)
-        return _quantile_edges(column, its, max_bins)
+            return _categories(values, max_bins, j)
+        return _quantile_edges(values, held, max_bins)
 
     return Bins([edges_of(j) for j in range(columns)], is_category)
 
 
-def _integer_weights(weights: Array) -> tuple[NDArray[np.int64], float]:
+def _integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
     """Weights in fixed point, and the value of one unit: integer sums have no order."""
+    count = global_count(len(weights), comm)
+    top = float(comm.allreduce(np.array([weights.max(initial=0.0)]), "max")[0])
     # a power of two, so that small whole weights are whole in any number of rows
-    unit = math.ldexp(1.0, math.frexp(float(weights.max()))[1] - 61 + len(weights).bit_length())
+    unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
     return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
 
 
 def _column(X: Any, j: int, grid: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """A column without its missing values, and the weights that go with it."""
+    """A column without its missing values, and the weights that go with it.
+
+    Adding zero makes a negative zero a positive one: as equal values, which of them comes first would
+    depend on the order of rows.
+    """
     if sp.issparse(X):
         a, b = X.indptr[j], X.indptr[j + 1]
-        values, its = X.data[a:b].astype(np.float64), grid[X.indices[a:b]]
+        values, its = X.data[a:b].astype(np.float64) + 0.0, grid[X.indices[a:b]]
         rest = grid.sum() - its.sum()
         values, its = np.append(values, 0.0), np.append(its, rest)
         seen = ~np.isnan(values) & (its > 0)
     else:
-        values, its = np.asarray(X[:, j], dtype=np.float64), grid
+        values, its = np.asarray(X[:, j], dtype=np.float64) + 0.0, grid
         seen = ~np.isnan(values)
     return values[seen], its[seen]
 
 
-def _quantile_edges(values: Array, weights: NDArray[np.int64], max_bins: int) -> Array:
-    distinct, held = _distinct(values, weights)
+def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> Array:
+    """Edges between sorted distinct values with their weights."""
     if len(distinct) <= 1:
         return np.empty(0)
     last = np.arange(len(distinct) - 1)  # an edge may follow any distinct value but the last
@@ -210,8 +265,18 @@ def _distinct(values: Array, weights: NDArray[np.int64]) -> tuple[Array, NDArray
     return ordered[first], np.add.reduceat(weights[order], first)
 
 
-def _categories(values: Array, max_bins: int, j: int) -> Array:
-    codes = np.unique(values)
+def _distinct_of_all(
+    values: Array, weights: NDArray[np.int64], comm: Communicator
+) -> tuple[Array, NDArray[np.int64]]:
+    """The distinct values of all shards, each with its weight over all of them."""
+    parts = gathered(np.column_stack([values.view(np.int64), weights]), comm)
+    if len(parts) == 1:
+        return values, weights
+    everyone = np.concatenate(parts)
+    return _distinct(np.ascontiguousarray(everyone[:, 0]).view(np.float64), everyone[:, 1])
+
+
+def _categories(codes: Array, max_bins: int, j: int) -> Array:
     if len(codes) > max_bins:
         raise ValueError(
             f"column {j} is categorical with {len(codes)} categories; at most max_bins={max_bins} are "

@@ -1,7 +1,8 @@
 """Growing a tree: level by level, or the best leaf first.
 
 A node owns a slice of one list of rows, kept in ascending order, which a split divides stably. Only the
-smaller child's histogram is counted; the other is the parent's minus that.
+smaller child's histogram is counted; the other is the parent's minus that. Shards exchange the histograms
+of a whole level at once, and all that is decided follows from them: every shard grows the same tree.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from maboost.comm import Communicator, SerialCommunicator, sums_of_all
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.histogram import class_histogram, reward_histogram
 from maboost.learners.tree.layout import ROW
@@ -147,6 +149,7 @@ class _Growth:
     rules: GrowthRules
     threads: Threads
     rng: np.random.RandomState
+    comm: Communicator
     nodes: list[_Node] = field(default_factory=list)
     children: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -163,7 +166,14 @@ class _Growth:
             return features
         return np.sort(self.rng.choice(features, size, replace=False))
 
-    def histogram(self, node: _Node) -> NDArray[np.int64]:
+    def count_histograms(self, nodes: list[_Node]) -> None:
+        """Histograms of these nodes over all shards."""
+        found = sums_of_all([self._histogram(node) for node in nodes], self.comm)
+        for node, hist in zip(nodes, found, strict=True):
+            node.hist = hist
+
+    def _histogram(self, node: _Node) -> NDArray[np.int64]:
+        """The histogram of this shard's rows."""
         rows = None if self.rows is None else self.rows[node.start : node.stop]
         r = self.rewards
         if r.labels is not None:
@@ -178,7 +188,8 @@ class _Growth:
     def root(self) -> _Node:
         size = self.data.rows if self.rows is None else len(self.rows)
         node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), None)
-        node.hist = self.histogram(node)
+        self.count_histograms([node])
+        assert node.hist is not None
         node.sums = node.hist[0].sum(axis=0)
         self.limits = Limits(
             self.rewards.count_bits,
@@ -293,19 +304,26 @@ class _Growth:
         value = reward / weight if weight > 0.0 else 0.0
         return min(max(value, node.low), node.high)
 
-    def give_histograms(self, node: _Node, left: _Node, right: _Node) -> None:
-        """Histograms of the children that may be split: count the smaller, subtract for the other."""
-        wanted = [c for c in (left, right) if self.may_split(c)]
-        if wanted:
-            small, large = (left, right) if left.size <= right.size else (right, left)
-            if large in wanted or small in wanted:
-                small.hist = self.histogram(small)
-            if large in wanted:
-                assert node.hist is not None
-                assert small.hist is not None
-                node.hist -= small.hist
-                large.hist = node.hist
-        node.hist = None
+    def give_histograms(self, families: list[tuple[_Node, _Node, _Node]]) -> None:
+        """Histograms of the children that may be split: count the smaller, subtract for the other.
+
+        Which is smaller is a question of all shards, so that all count the same nodes.
+        """
+        counted, subtracted = [], []
+        for node, *children in families:
+            small, large = sorted(children, key=lambda child: self.count(child.sums))
+            if self.may_split(large) or self.may_split(small):
+                counted.append(small)
+                if self.may_split(large):
+                    subtracted.append((node, small, large))
+        self.count_histograms(counted)
+        for node, small, large in subtracted:
+            assert node.hist is not None
+            assert small.hist is not None
+            node.hist -= small.hist
+            large.hist = node.hist
+        for node, _, _ in families:
+            node.hist = None
 
     def run(self) -> None:
         if self.rules.max_leaf_nodes is None:
@@ -316,7 +334,7 @@ class _Growth:
     def _level_by_level(self) -> None:
         level = [self.root()]
         while level:
-            below: list[_Node] = []
+            families: list[tuple[_Node, _Node, _Node]] = []
             for node in level:
                 node.split = self.search(node) if node.hist is not None else None
                 if node.split is None:
@@ -326,10 +344,10 @@ class _Growth:
                 left, right = self.divide(node, last)
                 if last:
                     node.hist = None
-                    continue
-                self.give_histograms(node, left, right)
-                below += [left, right]
-            level = below
+                else:
+                    families.append((node, left, right))
+            self.give_histograms(families)
+            level = [child for _, *children in families for child in children]
 
     def _best_first(self, leaves: int) -> None:
         queue: list[tuple[float, int]] = []
@@ -346,7 +364,7 @@ class _Growth:
         while queue and count < leaves:
             node = self.nodes[heapq.heappop(queue)[1]]
             children = self.divide(node, last=False)
-            self.give_histograms(node, *children)
+            self.give_histograms([(node, *children)])
             count += 1
             for child in children:
                 consider(child)
@@ -372,6 +390,7 @@ def grow(
     rules: GrowthRules,
     threads: Threads,
     rng: np.random.RandomState,
+    comm: Communicator | None = None,
 ) -> tuple[Tree, NDArray[np.int32]]:
     """Grow a tree on the shown rows; returns it with the leaf of every row.
 
@@ -379,7 +398,7 @@ def grow(
     column, which is cheaper than to tell the hidden ones apart.
     """
     shown = None if rows is None else rows.astype(ROW)
-    growth = _Growth(data, rewards, shown, rules, threads, rng)
+    growth = _Growth(data, rewards, shown, rules, threads, rng, comm or SerialCommunicator())
     growth.run()
     tree = Tree.from_growth(growth.nodes, growth.children, data.bins, growth)
     return tree, growth.leaf_of if rows is None else tree.send_down(data.by_column, threads)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import reproducible_sum
+from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
@@ -47,6 +47,8 @@ class TreeLearner:
     threads : Threads
     seed : int
         Of the content hash that samples rows for binning.
+    comm : Communicator
+        The other shards: all of them grow the same tree.
     """
 
     rules: GrowthRules
@@ -57,6 +59,7 @@ class TreeLearner:
     seed: int = 0
     closed_under_negation: bool = False
     takes_costs: bool = True
+    comm: Communicator = field(default_factory=SerialCommunicator)
 
     @property
     def exact(self) -> bool:
@@ -71,7 +74,9 @@ class TreeLearner:
         if hasattr(X, "binned"):  # rows on disk
             data = X.binned(base, self.max_bins, self.categorical, self.threads)
         else:
-            bins = find_bins(X, base, self.max_bins, self.categorical, self.seed, self.threads)
+            bins = find_bins(
+                X, base, self.max_bins, self.categorical, self.seed, self.threads, self.comm
+            )
             data = Binned(bins, *bin_columns(X, bins, self.threads))
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes)
 
@@ -100,8 +105,9 @@ class TreeProducer:
         random_state: np.random.RandomState,
     ) -> TreeHypothesis:
         packed = self._packed(weights, rows, rewards)
+        learner = self.learner
         tree, leaves = grow(
-            self.data, packed, rows, self.learner.rules, self.learner.threads, random_state
+            self.data, packed, rows, learner.rules, learner.threads, random_state, learner.comm
         )
         hypothesis = TreeHypothesis(tree)
         self._last = hypothesis, leaves
@@ -110,7 +116,8 @@ class TreeProducer:
     def _packed(
         self, weights: Array, rows: NDArray[np.intp] | None, rewards: Array | None
     ) -> Rewards:
-        packing = Packing.of(len(weights), reproducible_sum(weights))
+        comm = self.learner.comm
+        packing = Packing.of(global_count(len(weights), comm), reproducible_sum(weights, comm))
         cells = pack_weights(weights, packing, self.learner.threads)
         if self.n_classes > 2:
             assert rewards is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,19 @@ class Tree:
             elif split.bin < len(edges):
                 tree.threshold[id] = edges[split.bin]
         return tree
+
+    def on_bins(self, bins: Bins) -> Tree:
+        """The same tree with its decisions on bins, which a file does not hold."""
+        go_left = np.zeros((len(self.feature), N_BINS), dtype=bool)
+        for node in np.flatnonzero(self.feature >= 0):
+            edges = bins.edges[self.feature[node]]
+            if self.category_set[node] >= 0:
+                chosen = self.categories[self.category_set[node]]
+                go_left[node, : len(edges)] = np.isin(edges, chosen)
+            else:
+                go_left[node, : 1 + np.searchsorted(edges, self.threshold[node])] = True
+            go_left[node, MISSING_BIN] = self.missing_left[node]
+        return replace(self, go_left=go_left)
 
     def send_down(self, by_column: NDArray[np.uint8], threads: Threads) -> NDArray[np.int32]:
         """The leaf of every binned row; reads only the columns the tree splits on."""

@@ -1,0 +1,183 @@
+"""The communicator between processes: XGBoost's collective, the one XGBoost itself trains on.
+
+Workers find each other through a *tracker*, a small server that lives in one of them, and then talk over
+plain TCP sockets, each to its neighbours. Nothing is encrypted or authenticated: only for networks whose
+machines trust each other (see ``docs/distributed.md``).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import Reduction
+
+try:
+    from xgboost import collective
+    from xgboost.core import XGBoostError
+    from xgboost.tracker import RabitTracker
+except ImportError as error:  # pragma: no cover
+    raise ImportError("maboost.distributed needs xgboost: pip install 'maboost[dask]'") from error
+
+__all__ = [
+    "CollectiveCommunicator",
+    "LostTouchError",
+    "Traffic",
+    "abandon",
+    "joined",
+    "start_tracker",
+    "stop_tracker",
+]
+
+_OPERATIONS = {
+    "sum": collective.Op.SUM, "max": collective.Op.MAX, "min": collective.Op.MIN,
+}  # fmt: skip
+
+_trackers: dict[str, RabitTracker] = {}
+_abandoned: set[str] = set()
+
+
+class LostTouchError(RuntimeError):
+    """Another worker of the fit died, failed or was silent for too long."""
+
+
+@dataclass
+class Traffic:
+    """What a worker exchanged with the others: messages, bytes of its own in them, seconds in all.
+
+    `slots` has the same by kind: "sum", "max", "min" and "broadcast".
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    slots: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, kind: str, size: int, seconds: float) -> None:
+        """One message more."""
+        self.messages += 1
+        self.bytes += size
+        self.seconds += seconds
+        slot = self.slots.setdefault(kind, [0, 0, 0.0])
+        slot[0] += 1
+        slot[1] += size
+        slot[2] += seconds
+
+
+class CollectiveCommunicator:
+    """A :class:`maboost.comm.Communicator` on ``xgboost.collective``.
+
+    Belongs to the thread that joined the others (see :func:`joined`).
+
+    Parameters
+    ----------
+    fit : str
+        The name of the fit; once it is abandoned (see :func:`abandon`) every message raises.
+
+    Attributes
+    ----------
+    rank, size : int
+    traffic : Traffic
+    """
+
+    def __init__(self, fit: str = "") -> None:
+        self.fit = fit
+        self.rank = int(collective.get_rank())
+        self.size = int(collective.get_world_size())
+        self.traffic = Traffic()
+
+    def allreduce(self, array: NDArray[Any], op: Reduction = "sum") -> NDArray[Any]:
+        with self._message(op, array.nbytes):
+            found: NDArray[Any] = collective.allreduce(array, _OPERATIONS[op])
+        return found.reshape(array.shape)
+
+    def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
+        with self._message("broadcast", array.nbytes):
+            return np.asarray(collective.broadcast(array, root))
+
+    @contextmanager
+    def _message(self, kind: str, size: int) -> Iterator[None]:
+        if self.fit in _abandoned:
+            raise LostTouchError("the client gave up this fit")
+        began = time.perf_counter()
+        try:
+            yield
+        except XGBoostError as error:
+            raise LostTouchError(_first_line(error)) from None
+        self.traffic.add(kind, size, time.perf_counter() - began)
+
+
+@contextmanager
+def joined(
+    tracker: dict[str, Any], place: int, timeout: int, fit: str = ""
+) -> Iterator[CollectiveCommunicator]:
+    """Join the other workers of a fit, and leave them at the end.
+
+    Leaving closes the sockets: where that happens early, because this worker failed, the others notice
+    at their next message.
+
+    Parameters
+    ----------
+    tracker : dict
+        What :func:`start_tracker` returned.
+    place : int
+        The rank to have.
+    timeout : int
+        Seconds to wait for a message of the others.
+    fit : str
+    """
+    try:
+        collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=3)
+    except XGBoostError as error:
+        raise LostTouchError(_first_line(error)) from None
+    try:
+        yield CollectiveCommunicator(fit)
+    except BaseException:
+        with suppress(XGBoostError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that not all went well is known
+            collective.finalize()
+        raise
+    try:
+        collective.finalize()
+    except XGBoostError as error:
+        raise LostTouchError(_first_line(error)) from None
+
+
+def start_tracker(fit: str, host: str, size: int) -> dict[str, Any]:
+    """Start the tracker of a fit in this process; what its workers must know to find each other.
+
+    It waits for them without a limit, since a worker may first have other tasks to finish; whoever
+    started the fit stops it (see :func:`stop_tracker`).
+    """
+    tracker = RabitTracker(n_workers=size, host_ip=host, sortby="task")
+    tracker.start()
+    _trackers[fit] = tracker
+    return dict(tracker.worker_args())
+
+
+def stop_tracker(fit: str) -> None:
+    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away."""
+    tracker = _trackers.pop(fit, None)
+    if tracker is not None:
+        with suppress(XGBoostError):
+            tracker.free()
+
+
+def abandon(fit: str) -> None:
+    """Let every worker of a fit that is in this process end at its next message."""
+    _abandoned.add(fit)
+    stop_tracker(fit)
+
+
+def _first_line(error: Exception) -> str:
+    """What happened, without the addresses of functions."""
+    lines = [line.strip("- ") for line in str(error).split("Stack trace")[0].splitlines()]
+    told = [line for line in lines if line.startswith("[")]
+    return told[-1] if told else " ".join(lines)

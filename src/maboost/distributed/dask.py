@@ -1,0 +1,254 @@
+"""The classifiers on a Dask cluster."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.distributed.collective import Traffic
+from maboost.distributed.launch import fit_on_workers
+from maboost.distributed.parts import as_array, is_collection, part_sizes, parts_of
+from maboost.estimators import (
+    CombinedBoostClassifier,
+    MABoostClassifier,
+    MadaBoostClassifier,
+    SmoothBoostClassifier,
+    SparseBoostClassifier,
+)
+
+try:
+    import dask.array as da
+    from dask import delayed
+    from distributed import Client, default_client
+except ImportError as error:  # pragma: no cover
+    raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
+
+__all__ = [
+    "DaskCombinedBoostClassifier",
+    "DaskMABoostClassifier",
+    "DaskMadaBoostClassifier",
+    "DaskSmoothBoostClassifier",
+    "DaskSparseBoostClassifier",
+]
+
+_OWN = ("client", "timeout")
+_DOCUMENTED = """{first}
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The cluster; the current client by default.
+    timeout : int, default=45
+        Seconds after which a worker that does not answer the others counts as lost. Must be longer than
+        any worker may compute between two messages: a pass over its rows.
+    estimator, n_estimators, ...
+        As in :class:`maboost.{name}`. `n_jobs` is by worker; None means as many as the worker has threads.
+        Only the library's own trees; `scoring` is "neg_log_loss" or "accuracy"; no `warm_start`.
+        `checkpoint` is a path that the workers see.
+
+    Attributes
+    ----------
+    traffic_ : list of Traffic
+        What each worker exchanged with the others, by rank.
+    classes_, estimators_, history_, certificate_, ...
+        As in :class:`maboost.{name}`, but for what is of every training row (`distribution_`,
+        `suspect_labels()`), which stays with no one.
+"""
+
+
+class _OnDask:
+    """What the classifiers on Dask share."""
+
+    _local: ClassVar[type]
+    client: Client | None
+    timeout: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Give the class the constructor of its local one, with two parameters more."""
+        super().__init_subclass__(**kwargs)
+        local = next(base for base in cls.__mro__ if not issubclass(base, _OnDask))
+        cls._local = local
+        made = inspect.signature(local.__init__)
+        more = [
+            inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None),
+            inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=45),
+        ]
+        signature = made.replace(parameters=[*made.parameters.values(), *more])
+
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            given = signature.bind(self, *args, **params)
+            given.apply_defaults()
+            for name, value in list(given.arguments.items())[1:]:
+                setattr(self, name, value)
+
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
+        cls.__doc__ = _DOCUMENTED.format(first=cls.__doc__, name=local.__name__)
+
+    # ---------------------------------------------------------------------------------------- fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        *,
+        groups: Any = None,
+        sample_domain: Any = None,
+    ) -> Self:
+        """Fit the booster where the rows are.
+
+        Parameters
+        ----------
+        X, y, sample_weight, X_val, y_val, sample_weight_val, groups, sample_domain
+            As in the classifier without Dask, as Dask arrays or data frames with the same partitions.
+
+        Returns
+        -------
+        self
+        """
+        rows = {
+            "X": X, "y": y, "sample_weight": sample_weight, "X_val": X_val, "y_val": y_val,
+            "sample_weight_val": sample_weight_val, "groups": groups, "sample_domain": sample_domain,
+        }  # fmt: skip
+        params = self._local_params()
+        self._check(params, rows)
+        client = self.client or default_client()
+        given = {name: values for name, values in rows.items() if values is not None}
+        outcomes = fit_on_workers(client, self._local, params, given, int(self.timeout))
+        model = next(iter(outcomes.values())).model
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        known = set(params)
+        self.__dict__ |= {name: value for name, value in vars(model).items() if name not in known}
+        self.traffic_: list[Traffic] = [outcome.traffic for outcome in outcomes.values()]
+        return self
+
+    def _local_params(self) -> dict[str, Any]:
+        params = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return {name: value for name, value in params.items() if name not in _OWN}
+
+    def _check(self, params: dict[str, Any], rows: dict[str, Any]) -> None:
+        """Refuse on the client what cannot be done on the workers."""
+        model = self._local(**params)
+        model._validate_params()
+        if not (isinstance(self.timeout, int) and self.timeout > 0):
+            raise ValueError(f"timeout must be a positive number of seconds, got {self.timeout!r}")
+        if params["warm_start"]:
+            raise ValueError(
+                "warm_start=True needs the state of every row, which stays with no worker after a fit: "
+                "use checkpoint=PATH and resume=True"
+            )
+        if rows["X"] is None or rows["y"] is None:
+            raise ValueError("X and y must be given")
+        if (rows["X_val"] is None) != (rows["y_val"] is None):
+            raise ValueError("X_val and y_val go together: give both or neither")
+        if rows["sample_weight_val"] is not None and rows["X_val"] is None:
+            raise ValueError("sample_weight_val is given without X_val and y_val")
+        if rows["sample_domain"] is not None and "error_limits" not in params:
+            raise TypeError(f"{type(self).__name__}.fit() takes no sample_domain")
+        if np.ndim(getattr(params.get("domain"), "caps", 0.0)):
+            raise ValueError(
+                "domain has caps by row, but rows are in partitions: give one cap, or use "
+                "DaskCombinedBoostClassifier with sample_domain"
+            )
+        if params["random_state"] is None:  # all workers need the same one
+            params["random_state"] = int(np.random.mtrand._rand.randint(2**31 - 1))
+
+    def to_local(self) -> Any:
+        """The same model as the classifier without Dask."""
+        model = self._local(**copy.deepcopy(self._local_params()))
+        own = {*self.get_params(deep=False), "traffic_"}  # type: ignore[attr-defined]
+        model.__dict__ |= {name: value for name, value in vars(self).items() if name not in own}
+        return model
+
+    # ------------------------------------------------------------------------------------ predict
+
+    def predict(self, X: Any) -> Any:
+        """The class with the most votes: lazy for a Dask collection."""
+        return self._answers("predict", X, (), self.classes_.dtype)  # type: ignore[attr-defined]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities from the votes: lazy for a Dask collection."""
+        return self._answers("predict_proba", X, (len(self.classes_),))  # type: ignore[attr-defined]
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithm of `predict_proba`: lazy for a Dask collection."""
+        return self._answers("predict_log_proba", X, (len(self.classes_),))  # type: ignore[attr-defined]
+
+    def decision_function(self, X: Any) -> Any:
+        """The weighted vote: lazy for a Dask collection."""
+        K = len(self.classes_)  # type: ignore[attr-defined]
+        return self._answers("decision_function", X, (K,) if K > 2 else ())
+
+    def _answers(self, method: str, X: Any, tail: tuple[int, ...], dtype: Any = np.float64) -> Any:
+        """What the model says of rows: a Dask array with a chunk for each part, or an array."""
+        model = self.to_local()
+        if not is_collection(X):
+            return getattr(model, method)(X)
+        shared = delayed(model)
+        chunks = [
+            da.from_delayed(_answer(shared, method, part, tail, dtype), (size, *tail), dtype)
+            for part, size in zip(parts_of("X", X), part_sizes(X), strict=True)
+        ]
+        return da.concatenate(chunks, allow_unknown_chunksizes=True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; of a Dask collection computed on the cluster."""
+        if not is_collection(X):
+            return float(self.to_local().score(X, y, sample_weight))
+        right = self.predict(X) == as_array("y", y)
+        if sample_weight is None:
+            return float(right.mean())
+        weight = as_array("sample_weight", sample_weight)
+        return float((right * weight).sum() / weight.sum())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file; :func:`maboost.load_model` reads it as the one without Dask."""
+        self.to_local().save(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return state | {"client": None}
+
+    def __sklearn_clone__(self) -> Any:
+        """A copy with the same client, which cannot be copied."""
+        made: Any = type(self)
+        params = copy.deepcopy(self._local_params())
+        return made(**params, client=self.client, timeout=self.timeout)
+
+
+@delayed  # type: ignore[untyped-decorator]
+def _answer(model: Any, method: str, part: Any, tail: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    if not part.shape[0]:
+        return np.empty((0, *tail), dtype)
+    found: NDArray[Any] = getattr(model, method)(part)
+    return found
+
+
+class DaskMABoostClassifier(_OnDask, MABoostClassifier):
+    """:class:`maboost.MABoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+
+
+class DaskSmoothBoostClassifier(_OnDask, SmoothBoostClassifier):
+    """:class:`maboost.SmoothBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+
+
+class DaskSparseBoostClassifier(_OnDask, SparseBoostClassifier):
+    """:class:`maboost.SparseBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+
+
+class DaskMadaBoostClassifier(_OnDask, MadaBoostClassifier):
+    """:class:`maboost.MadaBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+
+
+class DaskCombinedBoostClassifier(_OnDask, CombinedBoostClassifier):
+    """:class:`maboost.CombinedBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""

@@ -1,0 +1,176 @@
+"""The launcher: find where the rows are, start a fit there, and watch over it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections import defaultdict
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlparse
+
+from dask import persist
+from distributed import Client, Future, wait
+
+from maboost.distributed.collective import LostTouchError, abandon, start_tracker
+from maboost.distributed.parts import blank, divided
+from maboost.distributed.worker import Order, Outcome, train
+
+__all__ = ["WorkerLostError", "fit_on_workers"]
+
+_LOOK = 0.5  # seconds between two looks at the workers
+_LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
+
+
+class WorkerLostError(RuntimeError):
+    """A worker died or fell silent during a fit; the message names it.
+
+    Attributes
+    ----------
+    workers : list of str
+        The addresses of those that were lost, where that is known.
+    """
+
+    def __init__(self, told: str, workers: list[str] | None = None) -> None:
+        super().__init__(told)
+        self.workers = workers or []
+
+    @classmethod
+    def of(cls, workers: list[str], what: str) -> WorkerLostError:
+        """Worker so-and-so did this; what now."""
+        return cls(f"{_named(workers)} {what}{_ADVICE}", workers)
+
+
+def fit_on_workers(
+    client: Client, kind: type, params: dict[str, Any], rows: dict[str, Any], timeout: int
+) -> dict[str, Outcome]:
+    """Fit a classifier on all workers that hold rows.
+
+    Parameters
+    ----------
+    client : Client
+    kind, params
+        The classifier.
+    rows : dict
+        Dask collections by argument of `fit`.
+    timeout : int
+        Seconds of silence after which a worker counts as lost.
+
+    Returns
+    -------
+    dict
+        Outcomes by the addresses of the workers, by rank; the first one has the model.
+
+    Raises
+    ------
+    WorkerLostError
+        Naming the worker.
+    Exception
+        What a worker raised.
+    """
+    held = _placed(client, rows)
+    workers = sorted(held)
+    fit = f"maboost-{uuid.uuid4().hex}"
+    host = urlparse(workers[0]).hostname
+    lost: list[str] = []
+    try:
+        tracker = client.run(start_tracker, fit, host, len(workers), workers=workers[:1])
+        order = Order(
+            fit, kind, params, {name: blank(values) for name, values in rows.items()},
+            tracker[workers[0]], timeout,
+        )  # fmt: skip
+        futures = {
+            address: client.submit(
+                train, held[address], order, rank, workers=[address], allow_other_workers=False,
+                pure=False, retries=0, key=f"{fit}-{rank}",
+            )
+            for rank, address in enumerate(workers)
+        }  # fmt: skip
+        return _checked(_watched(client, futures))
+    except WorkerLostError as error:
+        lost = error.workers
+        raise
+    finally:
+        _end(client, fit, [address for address in workers if address not in lost])
+
+
+def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
+    """The parts of every worker that holds any, computed where they are."""
+    training = {n: v for n, v in rows.items() if not n.endswith("_val")}
+    watching = {n: v for n, v in rows.items() if n.endswith("_val")}
+    parts = divided(training) + (divided(watching) if watching else [])
+    futures = client.compute(list(persist(*parts)))
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    where = client.who_has(futures)
+    held: dict[str, list[Future]] = defaultdict(list)
+    for future in futures:
+        holders = where[future.key]
+        if not holders:
+            raise WorkerLostError("a worker was lost while it loaded rows: fit again")
+        held[min(holders, key=lambda address: (len(held[address]), address))].append(future)
+    return {address: its for address, its in held.items() if its}
+
+
+def _watched(client: Client, futures: dict[str, Future]) -> dict[str, Outcome]:
+    """The outcomes of all workers, or an error that names those that have none."""
+    outcomes: dict[str, Outcome] = {}
+    lost_since = None
+    while len(outcomes) < len(futures):
+        open_ = [f for a, f in futures.items() if a not in outcomes]
+        with suppress(TimeoutError):
+            wait(open_, timeout=_LOOK, return_when="FIRST_COMPLETED")
+        for address, future in futures.items():
+            if address not in outcomes and future.status == "finished":
+                with suppress(Exception):  # lost with its worker: seen below
+                    outcomes[address] = future.result(timeout=_LAST_WORDS)
+        silent = [a for a in futures if a not in outcomes]
+        gone = sorted(set(silent) - set(client.nthreads()))
+        if gone:
+            raise WorkerLostError.of(gone, "died during the fit")
+        failed = [a for a in silent if futures[a].status in ("error", "cancelled", "lost")]
+        if failed:
+            raise WorkerLostError.of(failed, "lost its part of the fit")
+        if any(isinstance(o.error, LostTouchError) for o in outcomes.values()):
+            lost_since = lost_since or time.monotonic()
+            if silent and time.monotonic() - lost_since > _LAST_WORDS:
+                raise WorkerLostError.of(silent, "did not answer the other workers")
+    return {address: outcomes[address] for address in futures}
+
+
+_ADVICE = (
+    "; the cluster's logs may say why. With checkpoint=PATH a fit with resume=True goes on from its "
+    "last checkpoint"
+)
+
+
+def _named(addresses: list[str]) -> str:
+    word = "worker" if len(addresses) == 1 else "workers"
+    return f"{word} {', '.join(addresses)}"
+
+
+def _checked(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+    """Raise what went wrong first: the others only lost touch with the worker where it did."""
+    failed = {a: o for a, o in outcomes.items() if o.error is not None}
+    causes = {a: o for a, o in failed.items() if not isinstance(o.error, LostTouchError)}
+    for address, outcome in (causes or failed).items():
+        error = outcome.error
+        assert error is not None
+        if isinstance(error, LostTouchError):
+            raise WorkerLostError.of(list(failed), f"lost touch with the others ({error})")
+        error.add_note(f"raised on worker {address}:\n{outcome.trace}")
+        raise error
+    first = next(iter(outcomes.values()))
+    for warning in first.heard:
+        warnings.warn(warning, stacklevel=4)
+    return outcomes
+
+
+def _end(client: Client, fit: str, workers: list[str]) -> None:
+    """Leave nothing behind: no tracker, and no worker that waits for another."""
+    there = [address for address in workers if address in client.nthreads()]
+    with suppress(Exception):  # a worker may go while we ask
+        client.run(abandon, fit, workers=there, on_error="ignore")

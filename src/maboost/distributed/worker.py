@@ -1,0 +1,145 @@
+"""What a worker does: the ordinary fit, on its own rows, with a communicator that knows the others."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from distributed import get_worker
+
+from maboost.distributed.collective import CollectiveCommunicator, Traffic, joined
+from maboost.distributed.parts import together
+
+__all__ = ["Order", "Outcome", "model_digest", "train"]
+
+# a test of faults puts its own here; it is given each communicator and returns one
+wrap_communicator: Any = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What all workers of a fit are told.
+
+    Attributes
+    ----------
+    fit : str
+        Its name.
+    kind : type
+        The classifier to fit.
+    params : dict
+    blank : dict
+        By argument of `fit` an array or frame without rows, for workers that hold none.
+    tracker : dict
+    timeout : int
+    """
+
+    fit: str
+    kind: type
+    params: dict[str, Any]
+    blank: dict[str, Any]
+    tracker: dict[str, Any]
+    timeout: int
+
+
+@dataclass
+class Outcome:
+    """What came of it; the model is that of rank 0, as all are the same."""
+
+    error: Exception | None = None
+    trace: str = ""
+    model: Any = None
+    heard: list[Warning] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
+
+
+def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
+    """Fit on these parts together with the other workers. Errors are returned: raised, Dask would retry."""
+    outcome = Outcome()
+    try:
+        with joined(order.tracker, rank, order.timeout, order.fit) as comm:
+            told = comm if wrap_communicator is None else wrap_communicator(comm)
+            model = _fitted(parts, order, told, outcome)
+            _check_alike(model, told)
+            outcome.traffic = comm.traffic
+            if comm.rank == 0:
+                outcome.model = model
+    except Exception as error:
+        outcome.error, outcome.trace = _portable(error), traceback.format_exc()
+    return outcome
+
+
+def _fitted(
+    parts: list[dict[str, Any]], order: Order, comm: CollectiveCommunicator, outcome: Outcome
+) -> Any:
+    rows = {
+        name: together([part[name] for part in parts if name in part] or [blank])
+        for name, blank in order.blank.items()
+    }
+    _check_lengths(rows)
+    model = order.kind(**order.params)
+    if model.n_jobs is None:
+        model.n_jobs = get_worker().state.nthreads
+    if comm.rank:
+        model.verbose = 0
+    model._comm = comm
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model.fit(**rows)
+    outcome.heard = [w.message for w in heard if isinstance(w.message, UserWarning)]
+    for of_this_shard in ("_comm", "_distribution", "_evidence"):
+        model.__dict__.pop(of_this_shard, None)
+    model.set_params(**order.params)
+    return model
+
+
+def _check_lengths(rows: dict[str, Any]) -> None:
+    for names in (("X", "y", "sample_weight", "sample_domain", "groups"),
+                  ("X_val", "y_val", "sample_weight_val")):  # fmt: skip
+        sizes = {name: rows[name].shape[0] for name in names if name in rows}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(
+                f"partitions of {', '.join(sizes)} do not go together: on one worker they have "
+                f"{', '.join(map(str, sizes.values()))} rows; give them the same divisions or chunks"
+            )
+
+
+def model_digest(model: Any) -> bytes:
+    """A hash of all that a model is, but for the time it took."""
+    digest = hashlib.blake2b(digest_size=8)
+    columns = [c for c in model.history_.columns if c != "seconds"]
+    told = (
+        model.classes_.tolist(), model.n_iter_, model.probability_scale_, model._heaviest,
+        [model.history_[column].tolist() for column in columns], model.history_.group_errors,
+        str(model.certificate_),
+    )  # fmt: skip
+    digest.update(repr(told).encode())
+    digest.update(np.asarray(model.estimator_weights_).tobytes())
+    for hypothesis in model._hypotheses:
+        tree = hypothesis.tree
+        for array in (tree.feature, tree.threshold, tree.left, tree.missing_left, tree.value):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
+
+
+def _check_alike(model: Any, comm: CollectiveCommunicator) -> None:
+    """All shards must have made the same model: anything else is a defect, and no model to return."""
+    own = np.frombuffer(model_digest(model), dtype=np.int64)
+    if comm.allreduce(own, "min") != comm.allreduce(own, "max"):
+        raise RuntimeError(
+            "the workers ended with different models: are their machines or their versions of numpy "
+            "and maboost different? If not, please report it"
+        )
+
+
+def _portable(error: Exception) -> Exception:
+    """An error that the client can read."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,156 @@
+"""Checkpoints of a fit on several workers: one file with what they share.
+
+What each worker knows of its rows (the dual point, the density, margins) is not in it. It follows from the
+trees: a fit that goes on repeats all rounds but for the search of their trees, and holds every record
+against the one in the file. So the file is small, and rows may come back on other workers, or on another
+number of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Self
+
+import numpy as np
+
+from maboost._version import __version__
+from maboost.boosting.history import Record
+from maboost.boosting.loop import Run, Validation
+from maboost.comm import Communicator, gathered_objects
+from maboost.estimators.rows import TrainingRows
+from maboost.io.checkpoint import (
+    SCHEMA,
+    Checkpoint,
+    Stored,
+    _check_history,
+    _check_place,
+    _described_learner,
+    _digest,
+    _named,
+    _read_generator,
+    _remove_parts,
+)
+from maboost.io.container import MAX_BYTES, Arrays, pack, read, write
+from maboost.io.fields import encoded_number, require
+from maboost.io.run_records import history, read_history
+from maboost.io.trees import flat, read_trees
+from maboost.learners.tree.learner import TreeHypothesis
+from maboost.mirror.params import described
+
+__all__ = ["SharedCheckpoint"]
+
+FORMAT = "maboost checkpoint of several workers"
+
+
+class SharedCheckpoint(Checkpoint):
+    """The file in which the first worker keeps what all of them share; the others never look at it."""
+
+    comm: Communicator
+
+    def __init__(self, path: str | os.PathLike[str], every: int, resume: bool, comm: Communicator):
+        self.path = os.fspath(path)
+        self.every = every
+        self.resume = resume
+        self.comm = comm
+        if comm.rank == 0:
+            _check_place(self.path)
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        if model.checkpoint is None:
+            raise ValueError("resume=True goes on from the file at checkpoint, which is None")
+        return cls(model.checkpoint, model.checkpoint_every, model.resume, model._comm)
+
+    def read(self, rows: TrainingRows, validation: Validation | None) -> Stored | None:
+        if not self.resume:
+            return None
+        content = b""
+        with _named(self.path):
+            if self.comm.rank == 0 and os.path.exists(self.path):
+                content = read(self.path, MAX_BYTES)
+            content = gathered_objects(content, self.comm)[0]
+            return _SharedStored.parsed(content, FORMAT) if content else None
+
+    def __call__(self, last: bool) -> None:
+        if self.comm.rank == 0 and (last or self.run.rounds % self.every == 0):
+            content = pack(*self._parts())
+            with _named(self.path):
+                write(self.path, content)
+
+    def _clear(self) -> None:
+        if self.comm.rank == 0:
+            _remove_parts(self.path)
+
+    def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
+        """What repeating the rounds would not notice: rows and geometry show in every record."""
+        booster = run.booster
+        parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
+        seed = model.random_state
+        return {
+            "booster": f"{type(model).__name__}, {', '.join(described(part) for part in parts)}",
+            "estimator": _described_learner(run.learner),
+            "scoring": "none" if run.validation is None else described(model.scoring),
+            "random_state": described(int(seed)) if isinstance(seed, int) else type(seed).__name__,
+        }
+
+    def _parts(self) -> tuple[Arrays, dict[str, Any]]:
+        model, run = self.model, self.run
+        records, arrays = history(model.history_)
+        trees = [h.tree for h in model._hypotheses]
+        arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
+        state: Any = run.random_state.get_state()
+        _, arrays["random_keys"], position, has_gauss, gauss = state
+        document = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "library": __version__,
+            "prints": self.prints,
+            "seed": model.__dict__.get("_seed"),
+            "history": records,
+            "random": {
+                "position": int(position),
+                "has_gauss": int(has_gauss),
+                "gauss": encoded_number(gauss),
+            },
+            "exact": bool(run.exact),
+            "ended": run.ended,
+        }
+        return arrays, document | {"digest": _digest(arrays, document)}
+
+
+class _SharedStored(Stored):
+    """Such a checkpoint that was read."""
+
+    def restore(self, model: Any, run: Run) -> None:
+        fields, arrays = self._fields, self._arrays
+        records = read_history(fields.object("history"), arrays)
+        trees = read_trees(arrays, run.game.n_classes, model.n_features_in_, {})
+        generator = _read_generator(fields.object("random"), arrays)
+        exact, ended = fields.flag("exact"), fields.take("ended")
+        require(ended is None or isinstance(ended, str), "the document.ended must be text or null")
+        fields.finish()
+        arrays.finish()
+        _check_history(records, run)
+        require(len(trees) == len(records), "trees and history must be equally many")
+        bins = run.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
+        hypotheses = [TreeHypothesis(tree.on_bins(bins)) for tree in trees]
+        for hypothesis, record in zip(hypotheses, records, strict=True):
+            _repeat(run, hypothesis, record)
+        run.exact, run.ended = exact, ended
+        run.random_state.set_state(generator)
+        model._hypotheses, model.history_ = hypotheses, records
+
+
+def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record) -> None:
+    """A round once more; refuse to go on with other rows, as the last bit of some number would tell."""
+    try:
+        found = run.repeat(hypothesis, stored).record
+        found = dataclasses.replace(found, seconds=stored.seconds, val_score=stored.val_score)
+        pair = dataclasses.astuple(found), dataclasses.astuple(stored)
+        if not np.array_equal(*pair, equal_nan=True):
+            raise ValueError(f"round {stored.round} went {found} here and {stored} there")
+    except ValueError as error:
+        raise ValueError(
+            f"the checkpoint is of another fit: {error}. Give another path, or resume=False to begin anew"
+        ) from None

@@ -1,0 +1,57 @@
+"""Workers that die at a given point: what a test tells them with ``client.run(plan, ...)``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from typing import Any
+
+import numpy as np
+
+from maboost.distributed import worker
+
+# by name of the point: the function that must be at work when a message is sent
+POINTS = {
+    "binning": "find_bins",
+    "histogram": "count_histograms",
+    "projection": "project",
+    "between rounds": "_record",
+}
+
+
+class Deadly:
+    """A communicator that ends its process at the n-th message of a kind."""
+
+    def __init__(self, comm: Any, function: str, after: int, number: int) -> None:
+        self.comm = comm
+        self.function = function
+        self.after = after
+        self.number = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.comm, name)
+
+    def _look(self) -> None:
+        if any(frame.name == self.function for frame in traceback.extract_stack()):
+            self.after -= 1
+            if self.after < 0:
+                os.kill(os.getpid(), self.number)
+
+    def allreduce(self, array: np.ndarray, op: Any = "sum") -> np.ndarray:
+        self._look()
+        return self.comm.allreduce(array, op)
+
+    def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
+        self._look()
+        return self.comm.broadcast(array, root)
+
+
+def plan(point: str, after: int, number: int = signal.SIGKILL) -> None:
+    """Let this process die at a point, after so many messages there."""
+    worker.wrap_communicator = lambda comm: Deadly(comm, POINTS[point], after, number)
+
+
+def forget() -> None:
+    """Live on."""
+    worker.wrap_communicator = None

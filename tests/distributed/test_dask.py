@@ -1,0 +1,260 @@
+"""The classifiers on a real cluster: processes of this machine, one thread each."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import pickle
+import signal
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from tests.distributed import faults
+from tests.distributed.shards import BOOSTERS, assert_same, table
+
+from maboost import MABoostClassifier, distributed, load_model
+from maboost.distributed import DaskMABoostClassifier, WorkerLostError
+from maboost.mirror import CappedSimplex
+
+pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")
+
+
+@contextlib.contextmanager
+def cluster_of(workers):
+    """A cluster; what is imported in its processes is what is imported here."""
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+            memory_limit=None, silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of(4) as client:
+        yield client
+
+
+def on_dask(model):
+    """The classifier on Dask for one without."""
+    kind = getattr(distributed, f"Dask{type(model).__name__}")
+    return kind(**clone(model).get_params(deep=False))
+
+
+def chunked(client, values, sizes, workers):
+    """An array whose chunks lie on the workers that are named, one each."""
+    names = list(client.nthreads())
+    ends = np.cumsum([0, *sizes])
+    futures = [
+        client.submit(np.copy, values[a:b], workers=[names[w]], pure=False)
+        for a, b, w in zip(ends, ends[1:], workers, strict=False)
+    ]
+    parts = [
+        da.from_delayed(future, values[a:b].shape, values.dtype)
+        for a, b, future in zip(ends, ends[1:], futures, strict=False)
+    ]
+    return da.concatenate(parts)
+
+
+PLACES = {
+    1: ((100, 300), (0, 0)),
+    2: ((150, 0, 250), (0, 1, 1)),
+    3: ((10, 200, 50, 140), (2, 0, 1, 2)),
+    4: ((100, 20, 180, 100), (3, 2, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_the_bits_of_one_machine(client, workers):
+    """Early stopping and weights included."""
+    X, y = table(400)
+    weight = np.random.default_rng(0).integers(0, 3, 400) * 1.0
+    model = MABoostClassifier(
+        n_estimators=15, early_stopping=True, n_iter_no_change=3, random_state=1
+    )
+    whole = clone(model).fit(X, y, sample_weight=weight)
+    sizes, places = PLACES[workers]
+    rows = [chunked(client, values, sizes, places) for values in (X, y, weight)]
+    fitted = on_dask(model).fit(rows[0], rows[1], sample_weight=rows[2])
+    assert len(fitted.traffic_) == workers
+    assert_same(fitted, whole)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_every_booster(client, name):
+    X, y = table(300, classes=3 if name in ("mada", "euclidean") else 2)
+    rows = {}
+    if name == "combined":
+        rows["sample_domain"] = np.random.default_rng(2).choice(["a", "b", "c"], len(y))
+    whole = clone(BOOSTERS[name]).fit(X, y, **rows)
+    lazy = {key: da.from_array(value, chunks=90) for key, value in rows.items()}
+    fitted = on_dask(BOOSTERS[name]).fit(
+        da.from_array(X, chunks=(90, 3)), da.from_array(y, chunks=70), **lazy
+    )
+    assert_same(fitted, whole)
+    assert_same(fitted.to_local(), whole)
+
+
+def test_data_frames(client):
+    """Text whose categories differ from part to part, labels of text, an empty part, rows that watch."""
+    data = load_breast_cancer(as_frame=True)
+    frame, y = data.data.iloc[:, :6].copy(), data.target.map({0: "bad", 1: "good"})
+    rng = np.random.default_rng(0)
+    frame["stage"] = rng.choice(["I", "II", "III", None], len(frame))
+    frame["ward"] = pd.Categorical(rng.choice(list("abc"), len(frame)))
+    model = MABoostClassifier(n_estimators=8, early_stopping=True, random_state=0)
+    whole = clone(model).fit(frame[:450], y[:450], X_val=frame[450:], y_val=y[450:])
+    cut = [slice(0, 100), slice(0, 0), slice(100, 450)]
+    train = [dd.from_delayed([dask.delayed(v[c]) for c in cut], meta=v[:0]) for v in (frame, y)]
+    rest = dd.from_pandas(frame[450:], npartitions=1), dd.from_pandas(y[450:], npartitions=1)
+    fitted = on_dask(model).fit(*train, X_val=rest[0], y_val=rest[1])
+    assert_same(fitted, whole)
+    assert fitted.feature_names_in_.tolist() == frame.columns.tolist()
+    lazy_X, lazy_y = dd.from_pandas(frame, npartitions=5), dd.from_pandas(y, npartitions=5)
+    assert (fitted.predict(lazy_X).compute() == whole.predict(frame)).all()
+    assert fitted.score(lazy_X, lazy_y) == whole.score(frame, y)
+
+
+def test_predictions_are_lazy(client, tmp_path):
+    X, y = table(300, classes=3)
+    model = MABoostClassifier(n_estimators=4, random_state=0)
+    whole = clone(model).fit(X, y)
+    lazy = da.from_array(X, chunks=(100, 6))
+    fitted = on_dask(model).fit(lazy, da.from_array(y, chunks=100))
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        found = getattr(fitted, method)(lazy)
+        assert isinstance(found, da.Array)
+        np.testing.assert_array_equal(found.compute(), getattr(whole, method)(X))
+        np.testing.assert_array_equal(getattr(fitted, method)(X), getattr(whole, method)(X))
+    none = da.concatenate([lazy[:0], lazy[:5]])
+    assert fitted.predict_proba(none).compute().shape == (5, 3)
+    fitted.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), whole.predict_proba(X))
+    with pytest.raises(AttributeError, match="or of several workers"):
+        fitted.suspect_labels()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.client is None
+    assert_same(again, fitted)
+
+
+def test_parameters(client):
+    model = DaskMABoostClassifier(n_estimators=3, client=client, timeout=30)
+    assert clone(model).client is client
+    assert clone(model).timeout == 30
+    names = set(inspect.signature(MABoostClassifier).parameters)
+    assert set(model.get_params(deep=False)) == names | {"client", "timeout"}
+    assert "DaskMABoostClassifier" in repr(model)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'rounds'"):
+        DaskMABoostClassifier(rounds=3)
+
+
+def test_what_cannot_be_done_is_said(client):
+    X, y = table(60)
+    lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
+    with pytest.raises(
+        TypeError, match="X must be a Dask array, data frame or series, got ndarray"
+    ):
+        DaskMABoostClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="y has 30 rows, X has 60"):
+        DaskMABoostClassifier().fit(lazy, labels[:30])
+    with pytest.raises(ValueError, match="warm_start=True needs the state of every row"):
+        DaskMABoostClassifier(warm_start=True).fit(lazy, labels)
+    with pytest.raises(ValueError, match="domain has caps by row"):
+        DaskMABoostClassifier(domain=CappedSimplex(np.full(60, 2.0))).fit(lazy, labels)
+    with pytest.raises(TypeError, match="takes no sample_domain"):
+        DaskMABoostClassifier().fit(lazy, labels, sample_domain=labels)
+    with pytest.raises(ValueError, match="The 'n_estimators' parameter"):
+        DaskMABoostClassifier(n_estimators=0).fit(lazy, labels)
+    with pytest.raises(ValueError, match="timeout must be a positive number"):
+        DaskMABoostClassifier(timeout=0).fit(lazy, labels)
+
+
+def test_the_error_of_one_worker_reaches_the_client(client):
+    """Only one partition is bad; the others are not left waiting, and the next fit works."""
+    X, y = table(400)
+    bad = X.copy()
+    bad[399, 0] = np.inf
+    labels = da.from_array(y, chunks=100)
+    with pytest.raises(ValueError, match="infinity") as caught:
+        DaskMABoostClassifier(n_estimators=3).fit(da.from_array(bad, chunks=(100, 6)), labels)
+    assert any("raised on worker tcp://" in note for note in caught.value.__notes__)
+    DaskMABoostClassifier(n_estimators=3).fit(da.from_array(X, chunks=(100, 6)), labels)
+
+
+def test_warnings_reach_the_client(client):
+    X, y = table(100)
+    weight = np.where(np.arange(100) < 5, 1e-200, 1.0)
+    rows = [da.from_array(values, chunks=50) for values in (y, weight)]
+    with pytest.warns(UserWarning, match="5 rows have less than 1e-100"):
+        DaskMABoostClassifier(n_estimators=3).fit(da.from_array(X, chunks=(50, 6)), *rows)
+
+
+def test_a_load_that_fails(client):
+    def broken(part):
+        raise OSError("no such bucket")
+
+    X = da.from_array(table(60)[0], chunks=(30, 6)).map_blocks(broken, dtype=float)
+    with pytest.raises(OSError, match="no such bucket"):
+        DaskMABoostClassifier().fit(X, da.zeros(60, chunks=30))
+
+
+# ------------------------------------------------------------------------------------------- faults
+
+
+def on_all(client, X, y):
+    """Rows on every worker there is now; none of them is to die any more."""
+    client.wait_for_workers(2, timeout=120)
+    workers = len(client.run(faults.forget))
+    sizes = [len(y) // workers] * (workers - 1)
+    sizes.append(len(y) - sum(sizes))
+    return [chunked(client, values, sizes, range(workers)) for values in (X, y)]
+
+
+@pytest.mark.parametrize(
+    ("point", "after"),
+    [("binning", 3), ("histogram", 7), ("projection", 20), ("between rounds", 9)],
+)
+def test_a_killed_worker_is_named_and_the_fit_goes_on(client, tmp_path, point, after):
+    """On those that are left, or with a new one in its place."""
+    X, y = table(400)
+    kind = "smooth" if point == "projection" else "maboost"
+    model = clone(BOOSTERS[kind]).set_params(n_estimators=8)
+    whole = clone(model).fit(X, y)
+    shard = on_dask(model).set_params(checkpoint=tmp_path / "fit", checkpoint_every=1)
+    lazy = on_all(client, X, y)
+    victim = sorted(client.nthreads())[-1]
+    client.run(faults.plan, point, after, workers=[victim])
+    began = time.monotonic()
+    with pytest.raises(WorkerLostError, match=f"worker {victim} died during the fit"):
+        shard.fit(*lazy)
+    assert time.monotonic() - began < 60
+    assert (tmp_path / "fit").exists() == (point != "binning")
+    assert_same(shard.set_params(resume=True).fit(*on_all(client, X, y)), whole)
+
+
+def test_a_silent_worker_is_named(client):
+    """A process that was stopped, as a machine that fell off the network would be."""
+    lazy = on_all(client, *table(400))
+    victim = sorted(client.nthreads())[-1]
+    pid = client.run(os.getpid, workers=[victim])[victim]
+    client.run(faults.plan, "histogram", 4, signal.SIGSTOP, workers=[victim])
+    try:
+        with pytest.raises(WorkerLostError, match=f"worker {victim} did not answer"):
+            DaskMABoostClassifier(n_estimators=5, timeout=15).fit(*lazy)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    DaskMABoostClassifier(n_estimators=2).fit(*on_all(client, *table(400)))
