@@ -42,7 +42,7 @@ def cluster(workers: int) -> Iterator[Any]:
 
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit=None, silence_logs=50,
         ) as made,
         Client(made) as client,

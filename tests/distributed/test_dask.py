@@ -34,7 +34,7 @@ def cluster_of(workers):
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit=None, silence_logs=50,
         ) as cluster,
         Client(cluster) as client,

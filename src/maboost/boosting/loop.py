@@ -384,15 +384,10 @@ class Run:
             wrong = self.game.worst_margins(self.margins) <= 0.0
             square = self.measure.row_means(found.density) ** 2
             both = rows.integrals([wrong.astype(np.float64), square])
-        held = sum(nonzero for nonzero, _, _ in others)
-        total = rows.comm.allreduce(np.array([held], dtype=np.int64), "sum")
-        return _Settled(
-            both[0],
-            both[1],
-            int(total[0]) / rows.count,
-            -rows.maximum(np.array([-least for _, least, _ in others])),
-            rows.maximum(np.array([most for _, _, most in others])),
-        )
+        held = global_count(sum(nonzero for nonzero, _, _ in others), rows.comm)
+        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
+        least, most = rows.comm.allreduce(ends.max(axis=0), "max").tolist()
+        return _Settled(both[0], both[1], held / rows.count, -least, most)
 
     def _group_errors(self) -> dict[Any, float]:
         if not self.groups:

@@ -20,6 +20,7 @@ from maboost.distributed.worker import Order, Outcome, train
 __all__ = ["WorkerLostError", "fit_on_workers"]
 
 _LOOK = 0.5  # seconds between two looks at the workers
+_RESTART = 20.0  # seconds that a worker has for a new process
 _LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
 
 
@@ -74,25 +75,24 @@ def fit_on_workers(
     fit = f"maboost-{uuid.uuid4().hex}"
     host = urlparse(workers[0]).hostname
     lost: list[str] = []
+    futures: dict[str, Future] = {}
     try:
         tracker = client.run(start_tracker, fit, host, len(workers), workers=workers[:1])
         order = Order(
             fit, kind, params, {name: blank(values) for name, values in rows.items()},
             tracker[workers[0]], timeout,
         )  # fmt: skip
-        futures = {
-            address: client.submit(
+        for rank, address in enumerate(workers):
+            futures[address] = client.submit(
                 train, held[address], order, rank, workers=[address], allow_other_workers=False,
                 pure=False, retries=0, key=f"{fit}-{rank}",
-            )
-            for rank, address in enumerate(workers)
-        }  # fmt: skip
+            )  # fmt: skip
         return _checked(_watched(client, futures))
     except WorkerLostError as error:
         lost = error.workers
         raise
     finally:
-        _end(client, fit, [address for address in workers if address not in lost])
+        _end(client, fit, {a: f for a, f in futures.items() if a not in lost}, workers[0])
 
 
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
@@ -169,8 +169,22 @@ def _checked(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
     return outcomes
 
 
-def _end(client: Client, fit: str, workers: list[str]) -> None:
-    """Leave nothing behind: no tracker, and no worker that waits for another."""
-    there = [address for address in workers if address in client.nthreads()]
+def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> None:
+    """Leave nothing behind: no tracker, and no worker that waits for another.
+
+    A worker can be caught in a message that nobody will answer, beyond any timeout of the collective's.
+    Only a new process helps it then, and Dask makes its rows again.
+    """
+    there = [address for address in {host, *futures} if address in client.nthreads()]
     with suppress(Exception):  # a worker may go while we ask
         client.run(abandon, fit, workers=there, on_error="ignore")
+    waiting = [future for future in futures.values() if future.status == "pending"]
+    with suppress(TimeoutError):
+        if waiting:
+            wait(waiting, timeout=_LAST_WORDS)
+    caught = [a for a, future in futures.items() if future.status == "pending" and a in there]
+    if caught:
+        for future in futures.values():
+            future.cancel()
+        with suppress(Exception):  # without a nanny nobody can restart it
+            client.restart_workers(caught, timeout=_RESTART, raise_for_error=False)
