@@ -10,23 +10,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certificate import ErrorBound, MarginBound
-from maboost.boosting.game import Game
-from maboost.boosting.history import Record
-from maboost.boosting.trimming import Trim
+from maboost.boosting.game import Game, Validation
+from maboost.boosting.history import Record, Round
+from maboost.boosting.trimming import Sample, Shown
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
-from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.coded import Coded, part_of_direction, whole_direction
 from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.params import Component
-from maboost.mirror.steps import Situation, StepRule, scaled
+from maboost.mirror.steps import Situation, scaled
 from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
@@ -37,47 +36,6 @@ _BLOCK = 1 << 15  # rows that stay in the cache while a round is settled
 
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
-
-
-@dataclass(frozen=True)
-class L1Rule:
-    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
-
-    kappa: float = 1.0
-    decay: float | None = None
-
-    def __call__(self, edge: float, mass: float, round: int) -> float:
-        alpha = (1.0 - self.kappa) * edge * mass
-        return alpha if self.decay is None else min(alpha, self.decay / round**2)
-
-
-@dataclass
-class Booster(Component):
-    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
-
-    ascent: MirrorAscent
-    step: StepRule
-    learning_rate: float = 1.0
-    trim: Trim = field(default_factory=Trim)
-    l1: L1Rule = field(default_factory=L1Rule)
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Rows that only watch: `base` is their own normalised measure."""
-
-    X: Any
-    game: Game
-    base: Array
-
-
-@dataclass(frozen=True)
-class Round:
-    """What a round produced: a hypothesis, its step, and the record of it."""
-
-    hypothesis: Hypothesis
-    record: Record
-    group_errors: dict[Any, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,6 +89,8 @@ class Run:
         on it, and what came of it.
     gain, total_step, rounds
         Sums so far.
+    held : Sample
+        The rows that are shown from round to round, where the booster has a budget of rows.
     ended : str or None
         Why no further round is possible.
     """
@@ -173,13 +133,14 @@ class Run:
         self.last_edge: float | None = None
         self.smallest_edge = 1.0
         self.exact = True
+        self.held = Sample()
         self.ended: str | None = None
         if validation is not None:
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (
         "state", "margins", "push", "trust", "gain", "total_step", "rounds", "error", "last_edge",
-        "smallest_edge", "exact", "ended",
+        "smallest_edge", "exact", "held", "ended",
     )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
@@ -198,6 +159,7 @@ class Run:
         self.random_state.set_state(snapshot.pop("random_state"))
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+        self._hold(self.held)
 
     def __iter__(self) -> Iterator[Round]:
         return self
@@ -209,12 +171,20 @@ class Run:
             self.ended = "no row has weight left"  # the error is below that, and so are all steps
         if self.ended is not None:
             raise StopIteration
-        began = time.perf_counter()
+        began, read = time.perf_counter(), self._bytes_read()
         found = self._find()
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        return self._advance(found, began)
+        round = self._advance(found)
+        counts = np.array([found.rows, self._bytes_read() - read], dtype=np.int64)
+        rows_used, bytes_read = self.measure.comm.allreduce(counts, "sum").tolist()
+        seconds = time.perf_counter() - began
+        record = replace(round.record, rows_used=rows_used, bytes_read=bytes_read, seconds=seconds)
+        return replace(round, record=record)
+
+    def _bytes_read(self) -> int:
+        return int(getattr(self.producer, "bytes_read", 0))  # not every producer can say
 
     @property
     def density(self) -> Array:
@@ -254,29 +224,48 @@ class Run:
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
         for delta in trim.tries(self.last_edge):
-            rows, floor = trim.shown(rows_density, delta, self.measure, self.places, self.rounds)
-            shown = slice(None) if rows is None else rows
-            weights = self._shown_weights(rows_density)[shown]
-            lift = np.maximum(1.0, floor / rows_density[shown]) if floor > 0.0 else None
-            if lift is not None:
-                weights *= lift
-            for rewards in self._reward_tries(density, shown):
-                if rewards is not None and lift is not None:
-                    rewards = rewards * lift[:, None]
-                h = self.producer.produce(weights, rows, rewards, self.random_state)
-                d = self._losses(h)
-                edge = self._edge(density, d)
-                if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                    h, d, edge = Negated(h), -d, -edge
-                if edge <= ZERO_EDGE:
-                    continue
-                shown_edge = edge
-                if trim.hides(delta):
-                    shown_edge = self._shown_edge(density * whole_direction(d), rows_density, rows)
-                if trim.accepts(delta, edge, shown_edge):
+            shown = trim.shown(rows_density, delta, self.measure, self.places, self.held)
+            if shown.held is not self.held:
+                self._hold(shown.held)
+            found = self._found_on(shown, density, rows_density)
+            if found is not None:
+                shown_edge = found.edge
+                if trim.weighs(delta):
+                    losses = density * whole_direction(found.direction)
+                    shown_edge = self._shown_edge(losses, rows_density, shown.rows)
+                if trim.accepts(delta, found.edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
-                    return _Found(h, density, d, edge, len(weights), exact)
-                break
+                    return replace(found, exact=exact)
+            self.held = self.held.spent()
+        return None
+
+    def _hold(self, sample: Sample) -> None:
+        """From now on show this sample; the producer may keep its rows at hand."""
+        self.held = sample
+        hold = getattr(self.producer, "hold", None)  # not every producer can
+        if hold is not None and sample.rows.size:
+            hold(sample.rows)
+
+    def _found_on(self, shown: Shown, density: Array, rows_density: Array) -> _Found | None:
+        """A hypothesis for these rows that has a positive edge over all rows."""
+        rows, lift, used = shown.rows, shown.lift, self.measure.rows
+        if rows is None:
+            weights = self._shown_weights(rows_density)
+        else:
+            weights, used = self.weights[rows] * rows_density[rows], len(rows)
+        if lift is not None:
+            weights *= lift
+            used = int(np.count_nonzero(weights))
+        for rewards in self._reward_tries(density, slice(None) if rows is None else rows):
+            if rewards is not None and lift is not None:
+                rewards = rewards * lift[:, None]
+            h = self.producer.produce(weights, rows, rewards, self.random_state)
+            d = self._losses(h)
+            edge = self._edge(density, d)
+            if edge < -ZERO_EDGE and self.learner.closed_under_negation:
+                h, d, edge = Negated(h), -d, -edge
+            if edge > ZERO_EDGE:
+                return _Found(h, density, d, edge, used, exact=False)
         return None
 
     def _shown_weights(self, rows_density: Array) -> Array:
@@ -308,7 +297,7 @@ class Run:
         )
         return edge / mass
 
-    def _advance(self, found: _Found, began: float) -> Round:
+    def _advance(self, found: _Found) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -330,7 +319,6 @@ class Run:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
         record = self._record(found, settled, step.size, moved.gain, val_error)
-        record = replace(record, seconds=time.perf_counter() - began)
         return Round(found.hypothesis, record, self._group_errors())
 
     def _settle(self, found: _Found, step: float) -> _Settled:
