@@ -112,11 +112,11 @@ def test_a_sample_lasts_until_half_of_it_is_left():
     assert sample.spent().draws == 1
 
 
-def watched_run(booster, rounds, n_classes=2, n=1500):
+def watched_run(booster, rounds, n_classes, n=2500):
     """A run of trees, and before every round: what is held, and whether Kish's formula keeps it."""
     rng = np.random.default_rng(1)
     labels = np.arange(n) % n_classes
-    X = rng.normal(size=(n, 5)) + 0.7 * rng.random((n, 1)) * labels[:, None]
+    X = rng.normal(size=(n, 5)) + 1.5 * np.eye(5)[labels]
     weights = rng.uniform(0.5, 2.0, n)
     game = Game(labels, n_classes)
     measure = BaseMeasure(weights, game.width)
@@ -134,25 +134,26 @@ def watched_run(booster, rounds, n_classes=2, n=1500):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_sample_is_held_within_the_budget_and_drawn_again_when_it_has_worn_out(n_classes):
-    booster = replace(maboost("euclidean"), trim=Budget(share=0.2))
-    rng, kept, worn, empty = np.random.default_rng(0), 0, 0, 0
-    for run, record, held, lasts in watched_run(booster, 60, n_classes):
+@pytest.mark.parametrize("regularizer", ["entropy", "euclidean"])
+def test_a_sample_is_held_within_the_budget_and_drawn_again_when_worn_out(regularizer, n_classes):
+    booster = replace(maboost(regularizer), trim=Budget(share=0.3))
+    rng, kept, worn, idle = np.random.default_rng(0), 0, 0, 0
+    for run, record, held, lasts in watched_run(booster, 30, n_classes):
         if run.held is held:
             assert lasts
             kept += 1
         worn += not lasts
         shown = run.held.rows
-        assert run.measure.rows_base[shown].sum() <= 0.2 * (1.0 + 1e-12)
+        assert run.measure.rows_base[shown].sum() <= 0.3 * (1.0 + 1e-12)
         assert 0 < record.rows_used <= len(shown)
-        empty += record.rows_used < len(shown)
+        idle += record.rows_used < len(shown)
         assert record.edge > 0.0
         assert record.train_error <= record.error_bound + 1e-12
         check_star(run, rng)
-    assert kept > 20
-    assert 1 < run.held.draws < 60
-    assert worn > 1  # the first, and some later ones
-    assert empty > 0  # rows of the sample that have no weight any more were among them
+    assert kept > 10
+    assert 1 < run.held.draws < 20
+    assert worn > 1  # the first round, and later ones
+    assert (idle > 0) == (regularizer == "euclidean")  # rows of it that lost all weight
 
 
 def test_shards_agree_on_samples_and_rounds():
@@ -216,7 +217,7 @@ def test_a_tenth_of_the_rows_is_nearly_as_good_as_all():
     better = dense.score(X[16_000:], y[16_000:])
     assert better > 0.9
     assert sparse.score(X[16_000:], y[16_000:]) > better - 0.02
-    assert sparse.history_["bytes_read"].sum() < 0.25 * dense.history_["bytes_read"].sum()
+    assert sparse.history_["bytes_read"].sum() < 0.35 * dense.history_["bytes_read"].sum()
 
 
 class NeverIdle(DecisionTreeClassifier):

@@ -21,8 +21,9 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.trimming import Sample, Shown
+from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
-from maboost.mirror.coded import Coded, part_of_direction, whole_direction
+from maboost.mirror.coded import Coded, part_of_direction
 from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
@@ -230,10 +231,10 @@ class Run:
             found = self._found_on(shown, density, rows_density)
             if found is not None:
                 shown_edge = found.edge
-                if trim.weighs(delta):
-                    losses = density * whole_direction(found.direction)
-                    shown_edge = self._shown_edge(losses, rows_density, shown.rows)
-                if trim.accepts(delta, found.edge, shown_edge):
+                if trim.weighs(delta) or shown.keeps > 0.0:
+                    shown_edge = self._shown_edge(found, shown)
+                kept = found.edge > shown.keeps * shown_edge
+                if kept and trim.accepts(delta, found.edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
                     return replace(found, exact=exact)
             self.held = self.held.spent()
@@ -284,18 +285,18 @@ class Run:
         pairs = np.repeat(self.weights / self.game.width, self.game.width) * density
         yield self.game.rewards(pairs)[shown]
 
-    def _shown_edge(
-        self, losses: Array, rows_density: Array, rows: NDArray[np.intp] | None
-    ) -> float:
-        kept = np.zeros(self.measure.rows)
-        kept[slice(None) if rows is None else rows] = 1.0  # another shard may hide some even so
-        edge, mass = self.measure.integrals(
-            [
-                -losses * np.repeat(kept, self.measure.width),
-                np.repeat(kept * rows_density, self.measure.width),
-            ]
-        )
-        return edge / mass
+    def _shown_edge(self, found: _Found, shown: Shown) -> float:
+        """The edge over the rows shown, as they were shown."""
+        width, d = self.measure.width, found.direction
+        at: Any = slice(None)  # another shard may hide some even so
+        if shown.rows is not None:
+            at = (shown.rows[:, None] * width + np.arange(width)).reshape(-1)
+        mass = self.measure.entries[at] * found.density[at]
+        if shown.lift is not None:
+            mass *= np.repeat(shown.lift, width)
+        losses = mass * (d.values[d.codes[at]] if isinstance(d, Coded) else d[at])
+        loss, total = reproducible_sums([losses, mass], self.measure.comm)
+        return -loss / total
 
     def _advance(self, found: _Found) -> Round:
         booster, measure = self.booster, self.measure

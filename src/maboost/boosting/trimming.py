@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
 _SAMPLES = 3  # to try in a round before everything is shown
+_KEEPS = 0.25  # of the edge over a sample that was held, over all rows
 _BLOCK = 1 << 15  # rows that stay in the cache while their keys are computed
 _LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
 _HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
@@ -99,8 +100,10 @@ class Budget(Trim):
 
     A sample is held for as many rounds as it stands for the distribution (Alafate and Freund, 2019):
     until its effective size (:meth:`Sample.effective_size`) is below half of what it was at the draw, or
-    a hypothesis found on it has no edge over all rows. While it is held its rows keep the
-    :math:`1/\pi` of the draw and weigh what the distribution of the round gives them.
+    a hypothesis found on it keeps less than a quarter of its edge over all rows. (To ask for no more than
+    some edge would not do: after a corrective step a hypothesis has none over all rows but for
+    rounding, and may have one over the sample, which then gives it again and again.) While it is held
+    its rows keep the :math:`1/\pi` of the draw and weigh what the distribution of the round gives them.
 
     Parameters
     ----------
@@ -144,9 +147,10 @@ class Budget(Trim):
             return Shown(shown_rows(row_density, 0.0, measure), None, held)
         if places is None:
             raise ValueError("a budget of rows needs the places of the rows: see Run")
-        if not held.lasts(row_density, measure):
-            held = Sample.drawn(row_density, places, delta, measure, held.draws)
-        return Shown(held.rows, held.lift, held)
+        if held.lasts(row_density, measure):
+            return Shown(held.rows, held.lift, held, _KEEPS)
+        new = Sample.drawn(row_density, places, delta, measure, held.draws)
+        return Shown(new.rows, new.lift, new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +212,15 @@ class Sample:
 
 
 class Shown(NamedTuple):
-    """Rows to show (None: all), a factor on the weight of each (None: one), and what is held."""
+    """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
+
+    A hypothesis must keep more than a share `keeps` of its edge over them when all rows are asked.
+    """
 
     rows: NDArray[np.intp] | None
     lift: Array | None
     held: Sample
+    keeps: float = 0.0
 
 
 def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:
