@@ -1,16 +1,25 @@
 """Only so many rows in every round: the budget, its ties, and what stays exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from tests.helpers import examples
+from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import cuts, examples, on_shards, random_problem, rounds
+from tests.theory.test_certificates import check_star
 
 from maboost import SparseBoostClassifier
-from maboost.boosting.trimming import sampled_rows
+from maboost.boosting import Game, Run, maboost
+from maboost.boosting.trimming import Budget, Sample, sampled_rows
+from maboost.comm import SerialCommunicator
+from maboost.learners.tree.grower import GrowthRules
+from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
+from maboost.threads import Threads
 
 X, Y = make_classification(2000, 10, n_informative=5, flip_y=0.1, random_state=0)
 
@@ -23,13 +32,14 @@ def test_rows_come_in_the_order_of_place_over_density(seed, n, share):
     density[rng.integers(n)] = 1.0
     places, measure = rng.random(n), BaseMeasure(rng.uniform(0.5, 2.0, n))
     rows, floor = sampled_rows(density, places, share, measure)
-    shown = np.arange(n) if rows is None else rows
     positive = np.flatnonzero(density > 0.0)
     order = positive[np.argsort(places[positive] / density[positive])]
     fits = np.cumsum(measure.rows_base[order]) <= share * (1.0 + 1e-12)
     expected = order[: max(fits.sum(), 1)]
-    np.testing.assert_array_equal(shown, np.sort(expected))
-    if rows is not None:  # the first row left out, or the last one in
+    np.testing.assert_array_equal(rows, np.sort(expected))
+    if floor == 0.0:  # nobody was left out, so nobody stands for others
+        assert len(rows) == len(positive)
+    else:  # the first row left out, or the last one in
         keys = places[order] / density[order]
         near = keys[len(expected) - 1 : len(expected) + 1]
         assert np.isclose(1.0 / floor, near, rtol=1e-12).any()
@@ -50,23 +60,180 @@ def test_the_sample_stands_for_the_distribution():
     assert spread < 0.02
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_sample_does_not_depend_on_threads_or_shards(threads):
+    rng = np.random.default_rng(3)
+    n = 4000
+    density = np.maximum(rng.normal(1.0, 1.0, n), 0.0)
+    places, weights = rng.random(n), rng.uniform(0.5, 2.0, n)
+    later = density * rng.exponential(size=n)
+    whole = Sample.drawn(density, places, 0.2, BaseMeasure(weights), 4)
+    parts = cuts(n, threads, rng)
+
+    def drawn(comm):
+        part = parts[comm.rank]
+        measure = BaseMeasure(weights[part], 1, comm, Threads(threads, block=2))
+        sample = Sample.drawn(density[part], places[part], 0.2, measure, 4)
+        sizes = sample.size, sample.effective_size(later[part], measure)
+        return sample.rows + part.start, sample.lift, sizes
+
+    rows, lifts, sizes = zip(*on_shards(threads, drawn), strict=True)
+    np.testing.assert_array_equal(np.concatenate(rows), whole.rows)
+    np.testing.assert_array_equal(np.concatenate(lifts), whole.lift)
+    assert set(sizes) == {(whole.size, whole.effective_size(later, BaseMeasure(weights)))}
+
+
+def test_the_effective_size_is_that_of_rows_counted_one_by_one():
+    rng = np.random.default_rng(0)
+    times = rng.integers(1, 4, 300)
+    density, later, places = rng.exponential(size=300), rng.exponential(size=300), rng.random(300)
+    index = np.repeat(np.arange(300), times)
+    heavy, many = BaseMeasure(times.astype(float)), BaseMeasure(np.ones(len(index)))
+    once = Sample.drawn(density, places, 0.3, heavy, 0)
+    twice = Sample.drawn(density[index], places[index], 0.3, many, 0)
+    np.testing.assert_array_equal(np.unique(index[twice.rows]), once.rows)
+    weight = later[index[twice.rows]] * twice.lift
+    kish = weight.sum() ** 2 / np.sum(weight**2) / len(index)
+    assert twice.effective_size(later[index], many) == pytest.approx(kish, rel=1e-12)
+    assert once.effective_size(later, heavy) == pytest.approx(kish, rel=1e-12)
+
+
+def test_a_sample_lasts_until_half_of_it_is_left():
+    measure, places = BaseMeasure(np.ones(100)), np.random.default_rng(0).random(100)
+    sample = Sample.drawn(np.ones(100), places, 0.2, measure, 0)
+    assert len(sample.rows) == 20
+    assert sample.size == pytest.approx(0.2)
+    assert sample.draws == 1
+    for left, lasts in ((20, True), (10, True), (9, False), (0, False)):
+        density = np.zeros(100)
+        density[sample.rows[:left]] = 1.0
+        assert sample.lasts(density, measure) == lasts
+    assert not sample.spent().lasts(np.ones(100), measure)
+    assert sample.spent().draws == 1
+
+
+def watched_run(booster, rounds, n_classes, n=2500):
+    """A run of trees, and before every round: what is held, and whether Kish's formula keeps it."""
+    rng = np.random.default_rng(1)
+    labels = np.arange(n) % n_classes
+    X = rng.normal(size=(n, 5)) + 1.5 * np.eye(5)[labels]
+    weights = rng.uniform(0.5, 2.0, n)
+    game = Game(labels, n_classes)
+    measure = BaseMeasure(weights, game.width)
+    learner = TreeLearner(GrowthRules(max_depth=2), base=weights)
+    run = Run(
+        booster, learner, X, game, weights, measure, np.random.RandomState(0), places=rng.random(n)
+    )
+    for _ in range(rounds):
+        held, density = run.held, measure.row_means(run.density)
+        v = density[held.rows] * held.lift
+        base = measure.rows_base[held.rows]
+        worth = np.sum(base * v) ** 2 / np.sum(base * v * v) if len(v) else 0.0
+        record = next(run).record
+        yield run, record, held, worth >= 0.5 * held.size
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("regularizer", ["entropy", "euclidean"])
+def test_a_sample_is_held_within_the_budget_and_drawn_again_when_worn_out(regularizer, n_classes):
+    booster = replace(maboost(regularizer), trim=Budget(share=0.3))
+    rng, kept, worn, idle = np.random.default_rng(0), 0, 0, 0
+    for run, record, held, lasts in watched_run(booster, 30, n_classes):
+        if run.held is held:
+            assert lasts
+            kept += 1
+        worn += not lasts
+        shown = run.held.rows
+        assert run.measure.rows_base[shown].sum() <= 0.3 * (1.0 + 1e-12)
+        assert 0 < record.rows_used <= len(shown)
+        idle += record.rows_used < len(shown)
+        assert record.edge > 0.0
+        assert record.train_error <= record.error_bound + 1e-12
+        check_star(run, rng)
+    assert kept > 10
+    assert 1 < run.held.draws < 20
+    assert worn > 1  # the first round, and later ones
+    assert (idle > 0) == (regularizer == "euclidean")  # rows of it that lost all weight
+
+
+def test_shards_agree_on_samples_and_rounds():
+    problem = random_problem(np.random.default_rng(2), n=300, pool=30, skill=0.6)
+    places = np.random.default_rng(0).random(300)
+    booster = replace(maboost("euclidean"), trim=Budget(share=0.3))
+
+    def records(comm, part):
+        run = problem.run(booster, rows=np.arange(300)[part], comm=comm)
+        run.places = places[part]
+        found = [replace(r, seconds=0.0, val_error=0.0, val_score=0.0) for r in rounds(run, 25)]
+        return found, run.held.draws
+
+    alone = records(SerialCommunicator(), slice(None))
+    assert 1 < alone[1] < 25
+    parts = cuts(300, 3, np.random.default_rng(1))
+    assert on_shards(3, lambda comm: records(comm, parts[comm.rank])) == [alone] * 3
+
+
 @pytest.mark.parametrize("sparsity", [0.5, 0.9, 0.97])
 def test_the_budget_is_met_in_every_round_and_the_certificate_is_exact(sparsity):
     model = SparseBoostClassifier(n_estimators=40, sparsity=sparsity, random_state=0).fit(X, Y)
     history = model.history_
     budget = (1.0 - sparsity) * len(Y)
-    assert np.mean(history["rows_used"] <= budget + 1e-9) > 0.8  # else no edge was found on so few
+    assert len(history) == 40
+    assert np.all(history["rows_used"] <= budget + 1e-9)
     assert np.all(history["train_error"] <= history["error_bound"] + 1e-12)
     assert np.all(history["edge"] > 0.0)
     margins = np.sort((2 * Y - 1) * model.decision_function(X))
     assert np.mean(margins <= 0.0) == pytest.approx(history["train_error"][-1], abs=1e-12)
 
 
-def test_copies_stay_together():
-    model = SparseBoostClassifier(n_estimators=10, sparsity=0.8, random_state=0)
-    once = clone(model).fit(X[:500], Y[:500])
-    twice = clone(model).fit(np.repeat(X[:500], 2, axis=0), np.repeat(Y[:500], 2))
-    np.testing.assert_allclose(twice.estimator_weights_, once.estimator_weights_, rtol=1e-10)
+def test_a_weight_is_a_number_of_copies():
+    times = np.random.default_rng(0).integers(0, 4, 500)
+    model = SparseBoostClassifier(n_estimators=20, sparsity=0.8, random_state=0, warm_start=True)
+    index = np.repeat(np.arange(500), times)
+    heavy = clone(model).fit(X[:500], Y[:500], sample_weight=times)
+    many = clone(model).fit(X[index], Y[index])
+    np.testing.assert_allclose(many.estimator_weights_, heavy.estimator_weights_, rtol=1e-9)
+    one, other = heavy._resume["run"]["held"], many._resume["run"]["held"]
+    assert 1 < one.draws == other.draws < 20
+    kept = np.flatnonzero(times)
+    np.testing.assert_array_equal(np.unique(index[other.rows]), kept[one.rows])
+
+
+def test_the_number_of_threads_changes_nothing():
+    X, y = make_classification(150_000, 4, n_informative=3, n_redundant=0, random_state=0)
+    model = SparseBoostClassifier(n_estimators=4, sparsity=0.7, random_state=0)
+    one, two = (clone(model).set_params(n_jobs=n).fit(X, y) for n in (1, 3))
+    np.testing.assert_array_equal(one.distribution_, two.distribution_)
+    np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
+    np.testing.assert_array_equal(one.history_["bytes_read"], two.history_["bytes_read"])
+
+
+def test_a_tenth_of_the_rows_is_nearly_as_good_as_all():
+    X, y = make_classification(24_000, 12, n_informative=6, flip_y=0.05, random_state=1)
+    model = SparseBoostClassifier(n_estimators=40, random_state=0)
+    dense, sparse = (
+        clone(model).set_params(sparsity=s).fit(X[:16_000], y[:16_000]) for s in (None, 0.9)
+    )
+    better = dense.score(X[16_000:], y[16_000:])
+    assert better > 0.9
+    assert sparse.score(X[16_000:], y[16_000:]) > better - 0.02
+    assert sparse.history_["bytes_read"].sum() < 0.35 * dense.history_["bytes_read"].sum()
+
+
+class NeverIdle(DecisionTreeClassifier):
+    """Refuses rows without weight."""
+
+    def fit(self, X, y, sample_weight=None):
+        assert np.all(sample_weight > 0.0)
+        return super().fit(X, y, sample_weight)
+
+
+def test_other_estimators_see_no_rows_without_weight():
+    model = SparseBoostClassifier(NeverIdle(max_depth=2), n_estimators=12, sparsity=0.5)
+    history = model.fit(X, Y).history_
+    assert np.all(history["bytes_read"] == 0)
+    assert np.all(history["rows_used"] <= 0.5 * len(Y))
+    assert np.any(history["rows_used"][1:] < 0.5 * len(Y) - 1)
 
 
 def test_what_does_not_go_together():

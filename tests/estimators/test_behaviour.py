@@ -71,7 +71,7 @@ def test_history_has_a_row_a_round_and_the_documented_columns(fitted):
     assert history.columns == (
         "round", "edge", "step", "gain", "error_bound", "train_error", "val_error", "min_margin",
         "soft_margin", "margin_bound", "smoothness", "ess", "nonzero", "rows_used", "seconds",
-        "val_score",
+        "val_score", "bytes_read",
     )  # fmt: skip
     assert list(history["round"]) == list(range(1, ROUNDS + 1))
     assert list(history.to_frame().columns) == list(history.columns)

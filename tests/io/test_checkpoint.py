@@ -44,6 +44,7 @@ BOOSTERS = {
     "lazy": SmoothBoostClassifier(smoothness=3.0, update="lazy"),
     "sparse": SparseBoostClassifier(kappa=0.7),
     "budget": SparseBoostClassifier(sparsity=0.5),
+    "held": SparseBoostClassifier(sparsity=0.8),
     "mada": MadaBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"a": None, "b": 0.3}),
     "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),
@@ -112,6 +113,23 @@ def test_a_resumed_fit_is_one_long_fit(name, data, tmp_path):
     found = interrupted(model, tmp_path / "state", stops, X, y, **options(model, y))
     assert_same_model(long, found, X)
     assert os.listdir(tmp_path) == ["state"]
+
+
+def test_a_sample_is_held_across_the_stop(tmp_path):
+    X, y = BINARY
+    model = clone(BOOSTERS["held"]).set_params(n_estimators=14, random_state=3)
+    path = tmp_path / "state"
+    seen = []
+    for rounds in range(2, 14):
+        stopping = clone(model).set_params(checkpoint=path, checkpoint_every=1)
+        stopped_fit(stopping, rounds, X, y)
+        arrays, document = unpack(path.read_bytes())
+        seen.append((document["run"]["sample"]["draws"], len(arrays["sample_rows"])))
+        found = clone(stopping).set_params(resume=True).fit(X, y)
+        assert_same_model(clone(model).fit(X, y), found, X)
+    draws, sizes = zip(*seen, strict=True)
+    assert 1 < draws[-1] < 13
+    assert max(sizes) == 60
 
 
 @pytest.mark.parametrize("data", [BINARY, WINE], ids=["binary", "three classes"])
@@ -634,10 +652,20 @@ def drop(*path):
     return edit
 
 
+def sample(rows, lift, size):
+    """Another held sample."""
+
+    def edit(arrays, document):
+        arrays |= {"sample_rows": np.array(rows), "sample_lift": np.array(lift)}
+        document["run"]["sample"]["size"] = size
+
+    return edit
+
+
 INFINITE = {"kind": "float", "value": "inf"}
 
 DAMAGES = [
-    (say("schema", 2), "has schema version 2; this version reads 1"),
+    (say("schema", 1), "has schema version 1; this version reads 2"),
     (say("schema", "1"), "must be a whole number"),
     (say("library", "0.0.1"), "was written by maboost 0.0.1, and this is"),
     (say("format", "maboost model"), "is not a checkpoint"),
@@ -661,6 +689,16 @@ DAMAGES = [
     (say("run", "random", "position", 625), "must be in"),
     (say("run", "random", "has_gauss", 2), "must be in"),
     (say("run", "random", "gauss", INFINITE), "must be in"),
+    (say("run", "sample", "size", -1.0), "must be in"),
+    (say("run", "sample", "draws", -1), "must be in"),
+    (say("run", "sample", "more", 1), "has unknown fields"),
+    (sample([0, 5], [1.0, 2.0], INFINITE), "size must be finite where there is one"),
+    (sample([5, 5], [1.0, 2.0], 0.1), "'sample_rows' must be rows, rising"),
+    (sample([5, 300], [1.0, 2.0], 0.1), "'sample_rows' must be rows, rising"),
+    (sample([-1, 5], [1.0, 2.0], 0.1), "'sample_rows' must be rows, rising"),
+    (sample([0, 5], [1.0, 0.5], 0.1), "'sample_lift' must be at least 1"),
+    (sample([0, 5], [1.0, np.inf], 0.1), "'sample_lift' must be finite"),
+    (sample([0, 5], [1.0], 0.1), "'sample_lift' must have shape"),
     (say("history", "groups", ["a"]), "must have shape"),
     (put("margins", 3, np.nan), "'margins' must be finite"),
     (put("push", 3, np.inf), "'push' must be finite"),

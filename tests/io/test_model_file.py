@@ -458,6 +458,7 @@ def test_version_1_is_read(expected):
     assert str(model.certificate_) == expected["certificate"]
     assert model.history_.group_errors == {}
     assert np.isnan(model.history_["val_score"]).all()
+    assert not model.history_["bytes_read"].any()
     assert model[:2].certificate_.groups["trusted"].measured_error == 1.0
 
 
@@ -582,6 +583,7 @@ ARRAYS = [
     (put("history", (0, 0), 7.0), "round must count from 1"),
     (put("history", (0, 0), np.nan), "round must hold whole numbers"),
     (put("history", (0, 13), 1.5), "rows_used must hold whole numbers"),
+    (put("history", (0, 16), -1.0), "bytes_read must hold whole numbers"),
     (put("history", (0, 1), np.nan), "edge must be finite"),
     (put("history", (0, 2), -1.0), "step must not be negative"),
     (put("history", (0, 3), np.inf), "gain must be finite"),

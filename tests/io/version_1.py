@@ -20,7 +20,7 @@ def as_version_1(arrays, document):
     """The parts of a current file as version 1 had them."""
     arrays, document = dict(arrays), dict(document)
     del arrays["group_errors"], document["probability_scale"]
-    columns = [c for c in document["history"]["columns"] if c != "val_score"]
+    columns = [c for c in document["history"]["columns"] if c not in ("val_score", "bytes_read")]
     arrays["history"] = arrays["history"][:, : len(columns)]
     document["history"] = {"columns": columns}
     return arrays, document | {"schema": 1}

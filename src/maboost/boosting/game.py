@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from maboost.mirror.coded import Coded, leaf_codes
 from maboost.threads import Threads
 
-__all__ = ["Game"]
+__all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
 
@@ -109,3 +110,12 @@ class Game:
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""
         return margins if self.width == 1 else margins.reshape(-1, self.width).min(axis=1)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Rows that only watch: `base` is their own normalised measure."""
+
+    X: Any
+    game: Game
+    base: Array

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "Record"]
+from maboost.learners.base import Hypothesis
+
+__all__ = ["History", "Record", "Round"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,9 @@ class Record:
     density), `ess` (effective fraction of the base measure) and `nonzero` (fraction of rows with
     weight) the distribution the hypothesis was trained on; `rows_used` how many rows it was shown.
     `val_score` is what early stopping looks at: larger is better, NaN without validation rows.
+    `bytes_read` is how much of the binned rows the round touched, a byte a value: the rows of every
+    histogram in all columns, unless a sample of them was at hand already, and all rows in every column
+    that the tree splits on. It is 0 where the estimator is not the library's own tree.
     """
 
     round: int
@@ -40,6 +45,16 @@ class Record:
     rows_used: int
     seconds: float
     val_score: float = math.nan
+    bytes_read: int = 0
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round produced: a hypothesis, its step, and the record of it."""
+
+    hypothesis: Hypothesis
+    record: Record
+    group_errors: dict[Any, float] = field(default_factory=dict)
 
 
 class History:

@@ -10,24 +10,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certificate import ErrorBound, MarginBound
-from maboost.boosting.game import Game
-from maboost.boosting.history import Record
-from maboost.boosting.trimming import Trim
-from maboost.comm import global_count
+from maboost.boosting.game import Game, Validation
+from maboost.boosting.history import Record, Round
+from maboost.boosting.trimming import Sample, Shown
+from maboost.comm import global_count, reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
-from maboost.mirror.ascent import MirrorAscent
-from maboost.mirror.coded import Coded, part_of_direction, whole_direction
+from maboost.mirror.coded import Coded, part_of_direction
 from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.params import Component
-from maboost.mirror.steps import Situation, StepRule, scaled
+from maboost.mirror.steps import Situation, scaled
 from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
@@ -38,47 +37,6 @@ _BLOCK = 1 << 15  # rows that stay in the cache while a round is settled
 
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
-
-
-@dataclass(frozen=True)
-class L1Rule:
-    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
-
-    kappa: float = 1.0
-    decay: float | None = None
-
-    def __call__(self, edge: float, mass: float, round: int) -> float:
-        alpha = (1.0 - self.kappa) * edge * mass
-        return alpha if self.decay is None else min(alpha, self.decay / round**2)
-
-
-@dataclass
-class Booster(Component):
-    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
-
-    ascent: MirrorAscent
-    step: StepRule
-    learning_rate: float = 1.0
-    trim: Trim = field(default_factory=Trim)
-    l1: L1Rule = field(default_factory=L1Rule)
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Rows that only watch: `base` is their own normalised measure."""
-
-    X: Any
-    game: Game
-    base: Array
-
-
-@dataclass(frozen=True)
-class Round:
-    """What a round produced: a hypothesis, its step, and the record of it."""
-
-    hypothesis: Hypothesis
-    record: Record
-    group_errors: dict[Any, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,6 +90,8 @@ class Run:
         on it, and what came of it.
     gain, total_step, rounds
         Sums so far.
+    held : Sample
+        The rows that are shown from round to round, where the booster has a budget of rows.
     ended : str or None
         Why no further round is possible.
     """
@@ -174,13 +134,15 @@ class Run:
         self.last_edge: float | None = None
         self.smallest_edge = 1.0
         self.exact = True
+        self.held = Sample()
+        self.samples: list[int] = []  # Sample.number of what was held after each round
         self.ended: str | None = None
         if validation is not None:
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (
         "state", "margins", "push", "trust", "gain", "total_step", "rounds", "error", "last_edge",
-        "smallest_edge", "exact", "ended",
+        "smallest_edge", "exact", "held", "ended",
     )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
@@ -199,6 +161,7 @@ class Run:
         self.random_state.set_state(snapshot.pop("random_state"))
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+        self._hold(self.held)
 
     def __iter__(self) -> Iterator[Round]:
         return self
@@ -210,12 +173,21 @@ class Run:
             self.ended = "no row has weight left"  # the error is below that, and so are all steps
         if self.ended is not None:
             raise StopIteration
-        began = time.perf_counter()
+        began, read = time.perf_counter(), self._bytes_read()
         found = self._find()
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        return self._advance(found, began)
+        round = self._advance(found)
+        counts = np.array([found.rows, self._bytes_read() - read], dtype=np.int64)
+        rows_used, bytes_read = self.measure.comm.allreduce(counts, "sum").tolist()
+        self.samples.append(self.held.number)
+        seconds = time.perf_counter() - began
+        record = replace(round.record, rows_used=rows_used, bytes_read=bytes_read, seconds=seconds)
+        return replace(round, record=record)
+
+    def _bytes_read(self) -> int:
+        return int(getattr(self.producer, "bytes_read", 0))  # not every producer can say
 
     @property
     def density(self) -> Array:
@@ -255,41 +227,65 @@ class Run:
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
         for delta in trim.tries(self.last_edge):
-            rows, floor = trim.shown(rows_density, delta, self.measure, self.places, self.rounds)
-            shown = slice(None) if rows is None else rows
-            weights = self._shown_weights(rows_density)[shown]
-            lift = np.maximum(1.0, floor / rows_density[shown]) if floor > 0.0 else None
-            if lift is not None:
-                weights *= lift
-            for rewards in self._reward_tries(density, shown):
-                if rewards is not None and lift is not None:
-                    rewards = rewards * lift[:, None]
-                h = self.producer.produce(weights, rows, rewards, self.random_state)
-                d = self._losses(h)
-                edge = self._edge(density, d)
-                if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                    h, d, edge = Negated(h), -d, -edge
-                if edge <= ZERO_EDGE:
-                    continue
-                shown_edge = edge
-                if trim.hides(delta):
-                    shown_edge = self._shown_edge(density * whole_direction(d), rows_density, rows)
-                if trim.accepts(delta, edge, shown_edge):
+            shown = trim.shown(rows_density, delta, self.measure, self.places, self.held)
+            if shown.held is not self.held:
+                self._hold(shown.held)
+            found = self._found_on(shown, density, rows_density)
+            if found is not None:
+                shown_edge = found.edge
+                if trim.weighs(delta) or shown.keeps > 0.0:
+                    shown_edge = self._shown_edge(found, shown)
+                kept = found.edge > shown.keeps * shown_edge
+                if kept and trim.accepts(delta, found.edge, shown_edge):
                     exact = self.learner.exact and not trim.hides(delta)
-                    shown_rows = global_count(len(weights), self.measure.comm)
-                    return _Found(h, density, d, edge, shown_rows, exact)
-                break
+                    return replace(found, exact=exact)
+            self.held = self.held.spent()
         return None
 
-    def repeat(self, hypothesis: Hypothesis, record: Record) -> Round:
+    def _hold(self, sample: Sample) -> None:
+        """From now on show this sample; the producer may keep its rows at hand."""
+        self.held = sample
+        hold = getattr(self.producer, "hold", None)  # not every producer can
+        if hold is not None and sample.rows.size:
+            hold(sample.rows)
+
+    def _found_on(self, shown: Shown, density: Array, rows_density: Array) -> _Found | None:
+        """A hypothesis for these rows that has a positive edge over all rows."""
+        rows, lift, used = shown.rows, shown.lift, self.measure.rows
+        if rows is None:
+            weights = self._shown_weights(rows_density)
+        else:
+            weights, used = self.weights[rows] * rows_density[rows], len(rows)
+        if lift is not None:
+            weights *= lift
+            used = int(np.count_nonzero(weights))
+        for rewards in self._reward_tries(density, slice(None) if rows is None else rows):
+            if rewards is not None and lift is not None:
+                rewards = rewards * lift[:, None]
+            h = self.producer.produce(weights, rows, rewards, self.random_state)
+            d = self._losses(h)
+            edge = self._edge(density, d)
+            if edge < -ZERO_EDGE and self.learner.closed_under_negation:
+                h, d, edge = Negated(h), -d, -edge
+            if edge > ZERO_EDGE:
+                return _Found(h, density, d, edge, used, exact=False)
+        return None
+
+    def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
         """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
+
+        `sample` is the :attr:`Sample.number` of what was held after it.
 
         Raises
         ------
         ValueError
             If its edge is not that of the record: then these are other rows.
         """
-        density, began = self.density, time.perf_counter()
+        density = self.density
+        rows_density = self.measure.row_means(density)
+        held = self.booster.trim.again(rows_density, self.measure, self.places, self.held, sample)
+        if held is not self.held:
+            self._hold(held)
         d = self._losses(hypothesis)
         edge = self._edge(density, d)
         if edge != record.edge:
@@ -297,8 +293,10 @@ class Run:
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        found = _Found(hypothesis, density, d, edge, record.rows_used, self.exact)
-        return self._advance(found, began)
+        round = self._advance(_Found(hypothesis, density, d, edge, 0, self.exact))
+        self.samples.append(sample)
+        kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
+        return replace(round, record=replace(round.record, **kept))
 
     def _shown_weights(self, rows_density: Array) -> Array:
         out = np.empty_like(rows_density)
@@ -316,20 +314,20 @@ class Run:
         pairs = np.repeat(self.weights / self.game.width, self.game.width) * density
         yield self.game.rewards(pairs)[shown]
 
-    def _shown_edge(
-        self, losses: Array, rows_density: Array, rows: NDArray[np.intp] | None
-    ) -> float:
-        kept = np.zeros(self.measure.rows)
-        kept[slice(None) if rows is None else rows] = 1.0  # another shard may hide some even so
-        edge, mass = self.measure.integrals(
-            [
-                -losses * np.repeat(kept, self.measure.width),
-                np.repeat(kept * rows_density, self.measure.width),
-            ]
-        )
-        return edge / mass
+    def _shown_edge(self, found: _Found, shown: Shown) -> float:
+        """The edge over the rows shown, as they were shown."""
+        width, d = self.measure.width, found.direction
+        at: Any = slice(None)  # another shard may hide some even so
+        if shown.rows is not None:
+            at = (shown.rows[:, None] * width + np.arange(width)).reshape(-1)
+        mass = self.measure.entries[at] * found.density[at]
+        if shown.lift is not None:
+            mass *= np.repeat(shown.lift, width)
+        losses = mass * (d.values[d.codes[at]] if isinstance(d, Coded) else d[at])
+        loss, total = reproducible_sums([losses, mass], self.measure.comm)
+        return -loss / total
 
-    def _advance(self, found: _Found, began: float) -> Round:
+    def _advance(self, found: _Found) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -351,7 +349,6 @@ class Run:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
         record = self._record(found, settled, step.size, moved.gain, val_error)
-        record = replace(record, seconds=time.perf_counter() - began)
         return Round(found.hypothesis, record, self._group_errors())
 
     def _settle(self, found: _Found, step: float) -> _Settled:

@@ -158,8 +158,9 @@ def sparseboost(
 
     with :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or the smaller of that and :math:`c/t^2`. Guarantee:
     :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4). With `sparsity` the
-    learner is shown a sample of the distribution that leaves out this share of the base measure; the
-    edge is measured on all rows, so that the certificate stays exact.
+    learner is shown a sample of the distribution that leaves out this share of the base measure, the
+    same one for as long as it stands for the distribution; the edge is measured on all rows, so that
+    the certificate stays exact.
     """
     if sparsity is not None and trim != 0.0:
         raise ValueError(

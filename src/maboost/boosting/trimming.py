@@ -7,20 +7,27 @@ found. If it has edge :math:`\gamma'` on rows of mass :math:`1-\delta`, its true
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.comm import reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 
-__all__ = ["Budget", "Shown", "Trim", "sampled_rows", "shown_rows"]
+__all__ = ["Budget", "Sample", "Shown", "Trim", "sampled_rows", "shown_rows"]
 
 Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
+_SAMPLES = 3  # to try in a round before everything is shown
+_KEEPS = 0.25  # of the edge over a sample that was held, over all rows
+_BLOCK = 1 << 15  # rows that stay in the cache while their keys are computed
+_LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
+_HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
 
 
 @dataclass(frozen=True)
@@ -66,16 +73,31 @@ class Trim:
         """Whether rows of positive weight are hidden."""
         return delta > 0.0
 
+    def weighs(self, delta: float) -> bool:
+        """Whether :meth:`accepts` looks at the edge over the rows shown."""
+        return self.hides(delta)
+
     def shown(
         self,
         row_density: Array,
         delta: float,
         measure: BaseMeasure,
         places: Array | None,
-        round: int,
+        held: Sample,
     ) -> Shown:
-        """The rows to show."""
-        return Shown(shown_rows(row_density, delta, measure))
+        """The rows to show, given what is held from the rounds before."""
+        return Shown(shown_rows(row_density, delta, measure), None, held)
+
+    def again(
+        self,
+        row_density: Array,
+        measure: BaseMeasure,
+        places: Array | None,
+        held: Sample,
+        number: int,
+    ) -> Sample:
+        """The sample of that number, which a round that is repeated held."""
+        return held
 
 
 @dataclass(frozen=True)
@@ -83,15 +105,22 @@ class Budget(Trim):
     r"""Show only so much of the base measure in every round: a sample, denser rows more likely.
 
     Rows are taken in the order of place / density, where a row's place is a number in [0, 1) from its
-    content, turned a little every round: the denser a row, the sooner it comes, and copies of a row stay
+    content, turned a little every draw: the denser a row, the sooner it comes, and copies of a row stay
     together. The sample stands for the distribution: a row that came in with probability
     :math:`\pi < 1` is shown with :math:`1/\pi` of its weight (priority sampling).
+
+    A sample is held for as many rounds as it stands for the distribution (Alafate and Freund, 2019):
+    until its effective size (:meth:`Sample.effective_size`) is below half of what it was at the draw, or
+    a hypothesis found on it keeps less than a quarter of its edge over all rows. (To ask for no more than
+    some edge would not do: after a corrective step a hypothesis has none over all rows but for
+    rounding, and may have one over the sample, which then gives it again and again.) While it is held
+    its rows keep the :math:`1/\pi` of the draw and weigh what the distribution of the round gives them.
 
     Parameters
     ----------
     share : float in (0, 1), default=0.1
-        Of the base measure that is shown. Where the hypothesis found has no edge over all rows, twice as
-        much is shown, and then everything.
+        Of the base measure that is shown. Where the hypothesis found has no edge over all rows, other
+        samples are tried, and then everything.
     """
 
     share: float = 0.1
@@ -102,7 +131,7 @@ class Budget(Trim):
 
     def tries(self, last_edge: float | None) -> list[float]:
         """Shares to try in turn."""
-        return [self.share, min(2.0 * self.share, 1.0), 1.0]
+        return [self.share] * _SAMPLES + [1.0]
 
     def accepts(self, delta: float, edge: float, shown_edge: float) -> bool:
         """Any edge over all rows will do."""
@@ -112,46 +141,163 @@ class Budget(Trim):
         """Whether rows of positive weight may be hidden."""
         return delta < 1.0
 
+    def weighs(self, delta: float) -> bool:
+        """Only the edge over all rows counts."""
+        return False
+
     def shown(
         self,
         row_density: Array,
         delta: float,
         measure: BaseMeasure,
         places: Array | None,
-        round: int,
+        held: Sample,
     ) -> Shown:
-        """A sample within the budget."""
+        """The sample that is held, or where it has worn out a new one within the budget."""
         if delta >= 1.0:
-            return Shown(shown_rows(row_density, 0.0, measure))
+            return Shown(shown_rows(row_density, 0.0, measure), None, held)
         if places is None:
             raise ValueError("a budget of rows needs the places of the rows: see Run")
-        return sampled_rows(row_density, np.modf(places + _GOLDEN * round)[0], delta, measure)
+        if held.lasts(row_density, measure):
+            return Shown(held.rows, held.lift, held, _KEEPS)
+        new = Sample.drawn(row_density, places, delta, measure, held.draws)
+        return Shown(new.rows, new.lift, new)
+
+    def again(
+        self,
+        row_density: Array,
+        measure: BaseMeasure,
+        places: Array | None,
+        held: Sample,
+        number: int,
+    ) -> Sample:
+        """Drawn once more, unless it is held already."""
+        if number == held.number:
+            return held
+        if number <= 0:
+            return Sample(draws=-number)
+        assert places is not None
+        return Sample.drawn(row_density, places, self.share, measure, number - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that stand for the distribution from one round to the next.
+
+    Parameters
+    ----------
+    rows : array of shape (n_shown,)
+        Rows of this shard, rising.
+    lift : array of shape (n_shown,)
+        One over the probability with which each was drawn: a factor on its weight.
+    size : float
+        The effective size at the draw; infinite where no sample is held.
+    draws : int
+        How many there were so far.
+    """
+
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    lift: Array = field(default_factory=lambda: np.empty(0))
+    size: float = math.inf
+    draws: int = 0
+
+    @classmethod
+    def drawn(
+        cls, row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int
+    ) -> Sample:
+        """A new sample, with the places turned as far as so many draws before ask for."""
+        rows, floor = sampled_rows(row_density, places, share, measure, draws)
+        with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
+            lift = np.maximum(1.0, floor / row_density[rows])
+        lift = np.minimum(lift, _HEAVIEST)
+        sample = cls(rows, lift, draws=draws + 1)
+        return replace(sample, size=sample.effective_size(row_density, measure))
+
+    def effective_size(self, row_density: Array, measure: BaseMeasure) -> float:
+        r"""The share of the base measure that the sample is worth: Kish's formula.
+
+        .. math:: \Bigl(\sum_{i \in S} D_i v_i\Bigr)^2 \Big/ \sum_{i \in S} D_i v_i^2,
+            \qquad v_i = u_i \max(1, \text{floor} / u_i^{\text{draw}}),
+
+        with u the densities now and at the draw: the measure of the whole sample where all its rows
+        have the same v, the smaller the more uneven they are. A row of weight two counts as two rows.
+        """
+        base, density = measure.rows_base[self.rows], row_density[self.rows] * self.lift
+        mass = base * density
+        whole, square = reproducible_sums([mass, mass * density], measure.comm)
+        return whole * whole / square if square > 0.0 else 0.0
+
+    def lasts(self, row_density: Array, measure: BaseMeasure) -> bool:
+        """Whether the effective size is at least half of what it was at the draw."""
+        if math.isinf(self.size):
+            return False
+        return self.effective_size(row_density, measure) >= 0.5 * self.size
+
+    @property
+    def number(self) -> int:
+        """How many draws it took to get here; negative where the last sample was given up."""
+        return self.draws if math.isfinite(self.size) else -self.draws
+
+    def spent(self) -> Sample:
+        """What is left when the sample is given up: the count of draws."""
+        return Sample(draws=self.draws)
 
 
 class Shown(NamedTuple):
-    """Rows to show (None: all), each with a density of at least `floor`."""
+    """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
+
+    A hypothesis must keep more than a share `keeps` of its edge over them when all rows are asked.
+    """
 
     rows: NDArray[np.intp] | None
-    floor: float = 0.0
+    lift: Array | None
+    held: Sample
+    keeps: float = 0.0
 
 
-def sampled_rows(row_density: Array, places: Array, share: float, measure: BaseMeasure) -> Shown:
+def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:
+    """Turned place / density; `_NEVER` where there is no density."""
+    keys, turn = np.empty(len(places)), math.fmod(_GOLDEN * draws, 1.0)
+
+    def work(a: int, b: int) -> None:
+        with np.errstate(over="ignore"):
+            for start in range(a, b, _BLOCK):
+                part = slice(start, min(start + _BLOCK, b))
+                turned = places[part] + turn
+                turned -= np.floor(turned)
+                positive = row_density[part] > 0.0
+                turned = np.divide(turned, row_density[part], out=turned, where=positive)
+                keys[part] = np.where(positive, np.minimum(turned, _LAST), _NEVER)
+
+    measure.threads.over(len(keys), work)
+    return keys
+
+
+def sampled_rows(
+    row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int = 0
+) -> tuple[NDArray[np.intp], float]:
     """Rows in the order of place / density that hold at most a `share` of the base measure.
 
     The budget is never exceeded, but for a single row that is heavier than all of it.
+
+    Returns
+    -------
+    rows : array
+    floor : float
+        A row was drawn with the probability density / floor, or surely from there on; 0 where all rows
+        of positive density fit.
     """
-    rows, positive = measure.of_rows, row_density > 0.0
-    keys = np.divide(places, row_density, out=np.full(len(places), 1e300), where=positive)
-    base = np.where(positive, rows.entries, 0.0)
-    level = lower_tail(keys, base, share, rows).level
-    keep = positive & (keys <= level)
-    if rows.integral(keep.astype(float)) > share * (1.0 + 1e-12):
-        below = positive & (keys < level)
-        if rows.maximum(below.astype(float)) > 0.0:
-            keep = below
-    if rows.minimum(keep.astype(float)) > 0.0:
-        return Shown(None)
-    return Shown(np.flatnonzero(keep), 1.0 / level if level > 0.0 else 0.0)
+    rows = measure.of_rows
+    keys = _keys(row_density, places, draws, rows)
+    level = lower_tail(keys, rows.entries, share, rows).level
+    last = min(level, _LAST)
+    parts = rows.threads.over(len(keys), lambda a, b: a + np.flatnonzero(keys[a:b] <= last))
+    chosen = np.concatenate(parts)
+    if rows.total(rows.entries[chosen]) > share * (1.0 + 1e-12):
+        below = chosen[keys[chosen] < level]
+        if rows.comm.allreduce(np.array([below.size], dtype=np.int64), "sum")[0] > 0:
+            chosen = below
+    return chosen, 1.0 / level if 0.0 < level < _NEVER else 0.0
 
 
 def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArray[np.intp] | None:

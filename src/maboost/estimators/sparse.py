@@ -47,9 +47,11 @@ class SparseBoostClassifier(BoostingClassifier):
         Let the penalty be at most ``l1_decay / t**2``; provably boosts below 6/pi^2. Needs kappa < 1.
     sparsity : float in (0, 1), optional
         The share of the rows (of the base measure) that is left out of every round: the estimator is
-        shown a sample in which denser rows are likelier, chosen by their content. The edge is measured on
-        all rows, so that the certificate stays exact; where it is not positive, twice as many are shown,
-        then all. Not together with `trim`.
+        shown a sample in which denser rows are likelier, chosen by their content. A sample is held, and
+        trees read a copy of it in memory, until its effective size has halved or what is found on it no
+        longer carries over to all rows; see :class:`maboost.boosting.trimming.Budget`. The edge is
+        measured on all rows in every round, so that the certificate stays exact; where three samples give
+        none, all rows are shown. Not together with `trim`.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
         The step of largest gain, the step of the proofs, or the step of Theorem 2.
     response : {"votes", "proba"}, default="votes"
@@ -108,7 +110,7 @@ class SparseBoostClassifier(BoostingClassifier):
     estimator_weights_ : array
         The steps.
     history_ : History
-        One record a round: edge, step, gain, bound, errors, margins, distribution.
+        One record a round: edge, step, gain, bound, errors, margins, distribution, rows and bytes read.
     certificate_ : Certificate
         What is promised and what was measured.
     distribution_ : array of shape (n_samples,)

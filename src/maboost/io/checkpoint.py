@@ -13,7 +13,6 @@ import json
 import os
 import re
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maboost._version import __version__
 from maboost.boosting.history import History
@@ -29,22 +27,19 @@ from maboost.boosting.loop import Run, Validation
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.weights import RowWeights
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack, write
-from maboost.io.fields import Fields, Tensors, encoded_number, require
+from maboost.io.fields import Fields, Tensors, require
 from maboost.io.run_records import history, read_history
+from maboost.io.run_state import read_run_state, run_state
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.ascent import AscentState
 from maboost.mirror.params import described
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
-SCHEMA = 1
+SCHEMA = 2
 
-_LARGEST = sys.float_info.max
-_NUMBERS = ("gain", "total_step", "error", "smallest_edge")
-_KEYS = 624  # words of the Mersenne twister
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")
 _PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
@@ -139,7 +134,7 @@ class Checkpoint:
         records, arrays = history(model.history_)
         trees = [h.tree for h in model._hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
-        state, more = _state(run.snapshot())
+        state, more = run_state(run.snapshot())
         document = {
             "format": FORMAT,
             "schema": SCHEMA,
@@ -206,7 +201,7 @@ class Stored:
         """Let a run over the same rows, and the model it is for, go on from here."""
         records = read_history(self._fields.object("history"), self._arrays)
         trees = read_trees(self._arrays, run.game.n_classes, model.n_features_in_, {})
-        snapshot = _read_state(self._fields.object("run"), self._arrays, run)
+        snapshot = read_run_state(self._fields.object("run"), self._arrays, run)
         self._fields.finish()
         self._arrays.finish()
         _check_history(records, run)
@@ -245,83 +240,7 @@ def _check_rounds(model: Any, path: str) -> None:
         )
 
 
-# --------------------------------------------------------------------------------- the state of a run
-
-
-def _state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """What `Run.snapshot` gives, as fields and arrays."""
-    state: AscentState = snapshot["state"]
-    _, keys, position, has_gauss, gauss = snapshot["random_state"]
-    edge, ended = snapshot["last_edge"], snapshot["ended"]
-    fields = {name: encoded_number(snapshot[name]) for name in _NUMBERS} | {
-        "mass": encoded_number(state.mass),
-        "potential": encoded_number(state.potential),
-        "last_edge": None if edge is None else encoded_number(edge),
-        "rounds": int(snapshot["rounds"]),
-        "exact": bool(snapshot["exact"]),
-        "ended": ended,
-        "random": {
-            "position": int(position),
-            "has_gauss": int(has_gauss),
-            "gauss": encoded_number(gauss),
-        },
-    }
-    arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
-    arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
-    if "validation_margins" in snapshot:
-        arrays["validation_margins"] = snapshot["validation_margins"]
-    return fields, arrays
-
-
-def _read_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
-    """A snapshot that `run` can go on from."""
-    entries, rows = run.measure.entries.size, run.measure.rows
-    snapshot: dict[str, Any] = {name: _finite(fields, name) for name in _NUMBERS}
-    snapshot["rounds"] = fields.integer("rounds", 0)
-    snapshot["exact"] = fields.flag("exact")
-    snapshot["last_edge"] = _optional(fields, "last_edge")
-    ended = fields.take("ended")
-    require(ended is None or isinstance(ended, str), "run.ended must be text or null")
-    snapshot["ended"] = ended
-    mass, potential = _finite(fields, "mass"), _finite(fields, "potential")
-    snapshot["random_state"] = _read_generator(fields.object("random"), arrays)
-    fields.finish()
-    for name, size in (("margins", entries), ("push", rows), ("trust", rows)):
-        snapshot[name] = _finite_array(arrays, name, size)
-    if run.validation is not None:
-        watching = len(run.validation.base) * run.validation.game.width
-        snapshot["validation_margins"] = _finite_array(arrays, "validation_margins", watching)
-    density = _finite_array(arrays, "density", entries)
-    require(np.all(density >= 0.0), "array 'density' must not be negative")
-    theta = arrays.take("theta", np.float64, (entries,)).copy()
-    require(not np.isnan(theta).any(), "array 'theta' must hold no NaN")
-    snapshot["state"] = AscentState(theta, density, mass, potential)
-    return snapshot
-
-
-def _finite(fields: Fields, name: str) -> float:
-    return fields.number(name, -_LARGEST, _LARGEST)
-
-
-def _optional(fields: Fields, name: str) -> float | None:
-    value = fields.take(name)
-    return None if value is None else _finite(Fields({name: value}, "run"), name)
-
-
-def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
-    array = arrays.take(name, np.float64, (size,)).copy()
-    require(np.all(np.isfinite(array)), f"array {name!r} must be finite")
-    return array
-
-
-def _read_generator(
-    fields: Fields, arrays: Tensors
-) -> tuple[str, NDArray[np.uint32], int, int, float]:
-    keys = arrays.take("random_keys", np.uint32, (_KEYS,)).copy()
-    position = fields.integer("position", 0, _KEYS)
-    has_gauss, gauss = fields.integer("has_gauss", 0, 1), _finite(fields, "gauss")
-    fields.finish()
-    return "MT19937", keys, position, has_gauss, gauss
+# ------------------------------------------------------------------------------- what a fit is of
 
 
 def _check_generator(random_state: np.random.RandomState) -> None:
@@ -331,9 +250,6 @@ def _check_generator(random_state: np.random.RandomState) -> None:
             f"random_state is a RandomState over {name}, and a checkpoint holds one over MT19937: give "
             "an int or RandomState(seed)"
         )
-
-
-# ------------------------------------------------------------------------------- what a fit is of
 
 
 def _prints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:

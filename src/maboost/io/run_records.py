@@ -17,7 +17,7 @@ from maboost.io.values import Decoder, Encoder, label, read_label
 __all__ = ["certificate", "history", "read_certificate", "read_history"]
 
 MAX_ROUNDS = 1 << 19  # each costs far more memory than its bytes
-_WHOLE = ("round", "rows_used")
+_WHOLE = ("round", "rows_used", "bytes_read")
 _FINITE = ("edge", "step", "gain")
 _MOST = 1e100  # of an edge, a step or a gain: sums of them stay numbers
 _NUMBERS = (

@@ -28,12 +28,12 @@ from maboost.io.checkpoint import (
     _described_learner,
     _digest,
     _named,
-    _read_generator,
     _remove_parts,
 )
 from maboost.io.container import MAX_BYTES, Arrays, pack, read, write
 from maboost.io.fields import encoded_number, require
 from maboost.io.run_records import history, read_history
+from maboost.io.run_state import read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
@@ -101,6 +101,7 @@ class SharedCheckpoint(Checkpoint):
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
         state: Any = run.random_state.get_state()
         _, arrays["random_keys"], position, has_gauss, gauss = state
+        arrays["samples"] = np.array(run.samples, dtype=np.int64)
         document = {
             "format": FORMAT,
             "schema": SCHEMA,
@@ -126,7 +127,8 @@ class _SharedStored(Stored):
         fields, arrays = self._fields, self._arrays
         records = read_history(fields.object("history"), arrays)
         trees = read_trees(arrays, run.game.n_classes, model.n_features_in_, {})
-        generator = _read_generator(fields.object("random"), arrays)
+        generator = read_generator(fields.object("random"), arrays)
+        samples = arrays.take("samples", np.int64, (len(records),)).tolist()
         exact, ended = fields.flag("exact"), fields.take("ended")
         require(ended is None or isinstance(ended, str), "the document.ended must be text or null")
         fields.finish()
@@ -135,18 +137,18 @@ class _SharedStored(Stored):
         require(len(trees) == len(records), "trees and history must be equally many")
         bins = run.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
         hypotheses = [TreeHypothesis(tree.on_bins(bins)) for tree in trees]
-        for hypothesis, record in zip(hypotheses, records, strict=True):
-            _repeat(run, hypothesis, record)
+        for hypothesis, record, sample in zip(hypotheses, records, samples, strict=True):
+            _repeat(run, hypothesis, record, sample)
         run.exact, run.ended = exact, ended
         run.random_state.set_state(generator)
         model._hypotheses, model.history_ = hypotheses, records
 
 
-def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record) -> None:
+def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record, sample: int) -> None:
     """A round once more; refuse to go on with other rows, as the last bit of some number would tell."""
     try:
-        found = run.repeat(hypothesis, stored).record
-        found = dataclasses.replace(found, seconds=stored.seconds, val_score=stored.val_score)
+        found = run.repeat(hypothesis, stored, sample).record
+        found = dataclasses.replace(found, val_score=stored.val_score)
         pair = dataclasses.astuple(found), dataclasses.astuple(stored)
         if not np.array_equal(*pair, equal_nan=True):
             raise ValueError(f"round {stored.round} went {found} here and {stored} there")

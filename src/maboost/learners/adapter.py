@@ -95,6 +95,10 @@ class EstimatorProducer:
     learner: EstimatorLearner
     X: Any
     labels: NDArray[np.intp]
+    bytes_read: int = 0  # nobody counts
+
+    def hold(self, rows: NDArray[np.intp]) -> None:
+        """An estimator is given a copy of its rows anyway."""
 
     def produce(
         self,
@@ -103,6 +107,10 @@ class EstimatorProducer:
         rewards: Array | None,
         random_state: np.random.RandomState,
     ) -> EstimatorHypothesis:
+        if rows is not None and not weights.all():
+            some = np.flatnonzero(weights)
+            rows, weights = rows[some], weights[some]
+            rewards = None if rewards is None else rewards[some]
         labels = self.labels if rows is None else self.labels[rows]
         if rewards is not None:
             copied, labels, weights = _copies(rewards)

@@ -35,12 +35,21 @@ class Producer(Protocol):
         Parameters
         ----------
         weights : array of shape (n_shown,)
-            Weights of the rows shown.
+            Weights of the rows shown. In a sample that is held some may have none by now: they count
+            for nothing.
         rows : array of shape (n_shown,) or None
             Which training rows are shown; None means all.
         rewards : array of shape (n_shown, K) or None
             With more than two classes: what a unit of score for each class is worth on each row.
         """
+
+    def hold(self, rows: NDArray[np.intp]) -> None:
+        """These very rows will be shown again and again: keep them at hand, and no others."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the training rows read so far, as far as they are known."""
+        return 0
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         """The hypothesis on all training rows."""

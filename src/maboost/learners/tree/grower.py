@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,7 +24,7 @@ from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
 from maboost.threads import Threads
 
-__all__ = ["Binned", "GrowthRules", "Rewards", "grow"]
+__all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
 
@@ -152,6 +153,7 @@ class _Growth:
     comm: Communicator
     nodes: list[_Node] = field(default_factory=list)
     children: dict[int, tuple[int, int]] = field(default_factory=dict)
+    bytes_read: int = 0
 
     def __post_init__(self) -> None:
         self.numbers_rows = self.rows is None
@@ -174,6 +176,7 @@ class _Growth:
 
     def _histogram(self, node: _Node) -> NDArray[np.int64]:
         """The histogram of this shard's rows."""
+        self.bytes_read += node.size * len(self.n_bins)
         rows = None if self.rows is None else self.rows[node.start : node.stop]
         r = self.rewards
         if r.labels is not None:
@@ -383,6 +386,14 @@ class _Growth:
             self.leaf_of[self.rows[node.start : node.stop]] = node.id
 
 
+class Grown(NamedTuple):
+    """A tree, the leaf of every row where all were shown, and the bytes read of the bins."""
+
+    tree: Tree
+    leaves: NDArray[np.int32] | None
+    bytes_read: int
+
+
 def grow(
     data: Binned,
     rewards: Rewards,
@@ -391,14 +402,15 @@ def grow(
     threads: Threads,
     rng: np.random.RandomState,
     comm: Communicator | None = None,
-) -> tuple[Tree, NDArray[np.int32]]:
-    """Grow a tree on the shown rows; returns it with the leaf of every row.
+) -> Grown:
+    """Grow a tree on the shown rows.
 
-    If all rows are shown their leaves come from growing; otherwise all go down the tree, column by
+    If all rows are shown their leaves come from growing; otherwise all must go down the tree, column by
     column, which is cheaper than to tell the hidden ones apart.
     """
     shown = None if rows is None else rows.astype(ROW)
     growth = _Growth(data, rewards, shown, rules, threads, rng, comm or SerialCommunicator())
     growth.run()
     tree = Tree.from_growth(growth.nodes, growth.children, data.bins, growth)
-    return tree, growth.leaf_of if rows is None else tree.send_down(data.by_column, threads)
+    leaves = growth.leaf_of if rows is None else None
+    return Grown(tree, leaves, growth.bytes_read)

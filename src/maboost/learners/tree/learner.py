@@ -14,6 +14,7 @@ from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
 from maboost.learners.tree.histogram import Packing, pack_weights
 from maboost.learners.tree.predictor import Forest, Tree
+from maboost.learners.tree.resident import Resident
 from maboost.threads import Threads
 
 __all__ = ["TreeHypothesis", "TreeLearner"]
@@ -94,8 +95,14 @@ class TreeProducer:
         self.data = data
         self.labels = labels
         self.n_classes = n_classes
+        self.bytes_read = 0
+        self._held: Resident | None = None
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
         self._room: NDArray[np.int64] | None = None
+
+    def hold(self, rows: NDArray[np.intp]) -> None:
+        self._held = Resident.of(rows, self.data, self.labels, self.learner.threads)
+        self.bytes_read += self._held.bytes
 
     def produce(
         self,
@@ -104,17 +111,38 @@ class TreeProducer:
         rewards: Array | None,
         random_state: np.random.RandomState,
     ) -> TreeHypothesis:
-        packed = self._packed(weights, rows, rewards)
+        table: TreeProducer | Resident = self
+        everything = rows is None
+        if self._held is not None and rows is self._held.rows:
+            table, rows = self._held, None
+        if not (everything or weights.all()):
+            some = np.flatnonzero(weights)
+            rows, weights = some if rows is None else rows[some], weights[some]
+            rewards = None if rewards is None else rewards[some]
+        packed = self._packed(weights, rows, rewards, table)
         learner = self.learner
-        tree, leaves = grow(
-            self.data, packed, rows, learner.rules, learner.threads, random_state, learner.comm
+        grown = grow(
+            table.data, packed, rows, learner.rules, learner.threads, random_state, learner.comm
         )
-        hypothesis = TreeHypothesis(tree)
-        self._last = hypothesis, leaves
+        if table is self:
+            self.bytes_read += grown.bytes_read
+        hypothesis = TreeHypothesis(grown.tree)
+        self._last = hypothesis, self._sent_down(grown.tree, grown.leaves if everything else None)
         return hypothesis
 
+    def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
+        """The leaf of every training row, `known` where growing has told."""
+        self.bytes_read += self.data.rows * len(np.unique(tree.feature[tree.feature >= 0]))
+        if known is not None:
+            return known
+        return tree.send_down(self.data.by_column, self.learner.threads)
+
     def _packed(
-        self, weights: Array, rows: NDArray[np.intp] | None, rewards: Array | None
+        self,
+        weights: Array,
+        rows: NDArray[np.intp] | None,
+        rewards: Array | None,
+        table: TreeProducer | Resident,
     ) -> Rewards:
         comm = self.learner.comm
         packing = Packing.of(global_count(len(weights), comm), reproducible_sum(weights, comm))
@@ -123,17 +151,18 @@ class TreeProducer:
             assert rewards is not None
             whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
             cells = np.column_stack([whole, cells])
-        labels = self.labels if self.n_classes == 2 else None
-        return Rewards(self._scattered(cells, rows), labels, packing.count_bits)
+        labels = table.labels if self.n_classes == 2 else None
+        return Rewards(self._scattered(cells, rows, table.data.rows), labels, packing.count_bits)
 
     def _scattered(
-        self, cells: NDArray[np.int64], rows: NDArray[np.intp] | None
+        self, cells: NDArray[np.int64], rows: NDArray[np.intp] | None, among: int
     ) -> NDArray[np.int64]:
-        """Cells of the shown rows at their places among all rows; the others are never looked at."""
+        """Cells of the shown rows at their places in the table; the others are never looked at."""
         if rows is None:
             return cells
-        if self._room is None:  # kept: fresh memory costs more than to fill it
-            self._room = np.empty((self.data.rows, *cells.shape[1:]), dtype=np.int64)
+        if self._room is None or len(self._room) < among:
+            # kept: fresh memory costs more than to fill it
+            self._room = np.empty((among, *cells.shape[1:]), dtype=np.int64)
         self._room[rows] = cells
         return self._room
 
@@ -157,5 +186,5 @@ class TreeProducer:
         if self._last is not None and self._last[0] is hypothesis:
             leaves = self._last[1]
         else:
-            leaves = tree.send_down(self.data.by_column, self.learner.threads)
+            leaves = self._sent_down(tree)
         return tree.value[:, 0] if tree.value.shape[1] == 1 else tree.value, leaves

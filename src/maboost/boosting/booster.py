@@ -1,0 +1,35 @@
+"""A booster as its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from maboost.boosting.trimming import Trim
+from maboost.mirror.ascent import MirrorAscent
+from maboost.mirror.params import Component
+from maboost.mirror.steps import StepRule
+
+__all__ = ["Booster", "L1Rule"]
+
+
+@dataclass(frozen=True)
+class L1Rule:
+    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
+
+    kappa: float = 1.0
+    decay: float | None = None
+
+    def __call__(self, edge: float, mass: float, round: int) -> float:
+        alpha = (1.0 - self.kappa) * edge * mass
+        return alpha if self.decay is None else min(alpha, self.decay / round**2)
+
+
+@dataclass
+class Booster(Component):
+    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
+
+    ascent: MirrorAscent
+    step: StepRule
+    learning_rate: float = 1.0
+    trim: Trim = field(default_factory=Trim)
+    l1: L1Rule = field(default_factory=L1Rule)

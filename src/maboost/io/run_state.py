@@ -1,0 +1,116 @@
+"""The state of a run in a checkpoint: what changes from round to round."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.loop import Run
+from maboost.boosting.trimming import Sample
+from maboost.io.container import Arrays
+from maboost.io.fields import Fields, Tensors, encoded_number, require
+from maboost.mirror.ascent import AscentState
+
+__all__ = ["read_generator", "read_run_state", "run_state"]
+
+_LARGEST = sys.float_info.max
+_NUMBERS = ("gain", "total_step", "error", "smallest_edge")
+_KEYS = 624  # words of the Mersenne twister
+
+
+def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    """What `Run.snapshot` gives, as fields and arrays."""
+    state: AscentState = snapshot["state"]
+    held: Sample = snapshot["held"]
+    _, keys, position, has_gauss, gauss = snapshot["random_state"]
+    edge, ended = snapshot["last_edge"], snapshot["ended"]
+    fields = {name: encoded_number(snapshot[name]) for name in _NUMBERS} | {
+        "mass": encoded_number(state.mass),
+        "potential": encoded_number(state.potential),
+        "last_edge": None if edge is None else encoded_number(edge),
+        "rounds": int(snapshot["rounds"]),
+        "exact": bool(snapshot["exact"]),
+        "ended": ended,
+        "sample": {"size": encoded_number(held.size), "draws": int(held.draws)},
+        "random": {
+            "position": int(position),
+            "has_gauss": int(has_gauss),
+            "gauss": encoded_number(gauss),
+        },
+    }
+    arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
+    arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
+    arrays |= {"sample_rows": held.rows.astype(np.int64), "sample_lift": held.lift}
+    if "validation_margins" in snapshot:
+        arrays["validation_margins"] = snapshot["validation_margins"]
+    return fields, arrays
+
+
+def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
+    """A snapshot that `run` can go on from."""
+    entries, rows = run.measure.entries.size, run.measure.rows
+    snapshot: dict[str, Any] = {name: _finite(fields, name) for name in _NUMBERS}
+    snapshot["rounds"] = fields.integer("rounds", 0)
+    snapshot["exact"] = fields.flag("exact")
+    snapshot["last_edge"] = _optional(fields, "last_edge")
+    ended = fields.take("ended")
+    require(ended is None or isinstance(ended, str), "run.ended must be text or null")
+    snapshot["ended"] = ended
+    mass, potential = _finite(fields, "mass"), _finite(fields, "potential")
+    snapshot["random_state"] = read_generator(fields.object("random"), arrays)
+    snapshot["held"] = _read_sample(fields.object("sample"), arrays, rows)
+    fields.finish()
+    for name, size in (("margins", entries), ("push", rows), ("trust", rows)):
+        snapshot[name] = _finite_array(arrays, name, size)
+    if run.validation is not None:
+        watching = len(run.validation.base) * run.validation.game.width
+        snapshot["validation_margins"] = _finite_array(arrays, "validation_margins", watching)
+    density = _finite_array(arrays, "density", entries)
+    require(np.all(density >= 0.0), "array 'density' must not be negative")
+    theta = arrays.take("theta", np.float64, (entries,)).copy()
+    require(not np.isnan(theta).any(), "array 'theta' must hold no NaN")
+    snapshot["state"] = AscentState(theta, density, mass, potential)
+    return snapshot
+
+
+def _read_sample(fields: Fields, arrays: Tensors, rows: int) -> Sample:
+    """The rows that a booster with a budget shows; an infinite size means that there are none."""
+    size, draws = fields.number("size", 0.0, math.inf), fields.integer("draws", 0)
+    fields.finish()
+    held = arrays.take("sample_rows", np.int64, (None,)).astype(np.intp)
+    lift = _finite_array(arrays, "sample_lift", len(held))
+    within = not held.size or (held[0] >= 0 and held[-1] < rows)
+    require(within and np.all(np.diff(held) > 0), "array 'sample_rows' must be rows, rising")
+    require(np.all(lift >= 1.0), "array 'sample_lift' must be at least 1")
+    require(size < math.inf or not held.size, "run.sample.size must be finite where there is one")
+    return Sample(held, lift, size, draws)
+
+
+def _finite(fields: Fields, name: str) -> float:
+    return fields.number(name, -_LARGEST, _LARGEST)
+
+
+def _optional(fields: Fields, name: str) -> float | None:
+    value = fields.take(name)
+    return None if value is None else _finite(Fields({name: value}, "run"), name)
+
+
+def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
+    array = arrays.take(name, np.float64, (size,)).copy()
+    require(np.all(np.isfinite(array)), f"array {name!r} must be finite")
+    return array
+
+
+def read_generator(
+    fields: Fields, arrays: Tensors
+) -> tuple[str, NDArray[np.uint32], int, int, float]:
+    """The state of a RandomState."""
+    keys = arrays.take("random_keys", np.uint32, (_KEYS,)).copy()
+    position = fields.integer("position", 0, _KEYS)
+    has_gauss, gauss = fields.integer("has_gauss", 0, 1), _finite(fields, "gauss")
+    fields.finish()
+    return "MT19937", keys, position, has_gauss, gauss
