@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 class Regularizer(Component):
-    r"""A strictly convex :math:`\varphi` on :math:`[0, \texttt{upper}]`; subclass to define your own.
+    r"""A strictly convex :math:`\varphi` on :math:`[0, \mathtt{upper}]`; subclass to define your own.
 
     A subclass gives `phi`, `grad` (:math:`\varphi'`) and `grad_inverse` (:math:`(\varphi')^{-1}`),
     elementwise on arrays, and `strong_convexity`; everything else follows from these.
