@@ -22,6 +22,13 @@ class Record:
     density), `ess` (effective fraction of the base measure) and `nonzero` (fraction of rows with
     weight) the distribution the hypothesis was trained on; `rows_used` how many rows it was shown.
     `val_score` is what early stopping looks at: larger is better, NaN without validation rows.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import MABoostClassifier
+    >>> model = MABoostClassifier(n_estimators=3, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> first = model.history_.records[0]
+    >>> first.round, first.smoothness, first.rows_used
+    (1, 1.0, 150)
     """
 
     round: int

@@ -39,7 +39,11 @@ ZERO_MASS = 1e-12
 
 @dataclass(frozen=True)
 class L1Rule:
-    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
+    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it.
+
+    >>> L1Rule(kappa=0.5)(edge=0.2, mass=1.0, round=1), L1Rule(0.5, 0.6)(0.2, 1.0, 10)
+    (0.1, 0.006)
+    """
 
     kappa: float = 1.0
     decay: float | None = None
@@ -51,7 +55,13 @@ class L1Rule:
 
 @dataclass
 class Booster(Component):
-    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
+    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`.
+
+    >>> from maboost.boosting import smooth
+    >>> booster = smooth(4.0)
+    >>> booster.ascent.domain, booster.step, booster.learning_rate
+    (CappedSimplex(caps=4.0), Corrective(), 1.0)
+    """
 
     ascent: MirrorAscent
     step: StepRule
@@ -62,7 +72,12 @@ class Booster(Component):
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows that only watch: `base` is their own normalised measure."""
+    """Rows that only watch: `base` is their own normalised measure.
+
+    >>> import numpy as np
+    >>> X, labels = np.eye(2), np.array([0, 1])
+    >>> watching = Validation(X, Game(labels, 2), np.full(2, 0.5))
+    """
 
     X: Any
     game: Game
@@ -71,7 +86,11 @@ class Validation:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round produced: a hypothesis, its step, and the record of it."""
+    """What a round produced: a hypothesis, its step, and the record of it.
+
+    >>> list(Round.__dataclass_fields__)
+    ['hypothesis', 'record', 'group_errors']
+    """
 
     hypothesis: Hypothesis
     record: Record
@@ -121,6 +140,24 @@ class Run:
         Sums so far.
     ended : str or None
         Why no further round is possible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itertools import islice
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from maboost.boosting import maboost
+    >>> from maboost.learners import EstimatorLearner
+    >>> X = np.arange(20.0)[:, None]
+    >>> labels = (X[:, 0] % 7 < 3).astype(int)
+    >>> learner = EstimatorLearner(DecisionTreeClassifier(max_depth=1), np.array([0, 1]))
+    >>> weights = np.ones(20)
+    >>> run = Run(
+    ...     maboost(), learner, X, Game(labels, 2), weights, BaseMeasure(weights),
+    ...     np.random.RandomState(0),
+    ... )
+    >>> [bool(r.record.train_error <= r.record.error_bound) for r in islice(run, 3)]
+    [True, True, True]
     """
 
     def __init__(
