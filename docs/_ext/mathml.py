@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -12,9 +13,21 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 
 
+def mathml(tex: str, *, as_block: bool = False) -> str:
+    r"""TeX as MathML.
+
+    The converter reads the digits of ``\frac12`` as one number, so they get their braces first; and
+    ``\{`` should be as high as a parenthesis, not as high as its line.
+    """
+    tex = re.sub(r"(\\[td]?frac)\s*(\d)", r"\1{\2}", tex)
+    tex = re.sub(r"(\\[td]?frac\{\d\})\s*(\w)", r"\1{\2}", tex)
+    found = tex2mathml(tex, as_block=as_block)
+    return re.sub(r"<mo>([{}⟨⟩])</mo>", r'<mo stretchy="false">\1</mo>', found)
+
+
 def _mathml(node: nodes.Element, *, as_block: bool) -> str:
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        return mathml(node.astext(), as_block=as_block)
     except MathError as error:
         logger.warning("formula %r: %s", node.astext(), error, location=node)
         return node.astext()
