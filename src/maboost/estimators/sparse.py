@@ -18,7 +18,7 @@ __all__ = ["SparseBoostClassifier"]
 
 
 class SparseBoostClassifier(BoostingClassifier):
-    r"""SparseBoost: a distribution with exact zeros, so that rounds touch fewer and fewer rows.
+    r"""SparseBoost: a distribution with exact zeros, so that rounds touch only a part of the rows.
 
     Composite mirror ascent on the orthant:
 
