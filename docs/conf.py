@@ -28,8 +28,7 @@ source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 # the pages of figures are gathered on one page, speed.md
 exclude_patterns = ["performance*.md", "gallery/*.ipynb"]
 templates_path = ["_templates"]
-# pages of evidence are listed where they exist
-suppress_warnings = ["toc.empty_glob", "config.cache"]
+suppress_warnings = ["config.cache"]  # a function in the gallery's options
 
 html_theme = "furo"
 html_title = f"maboost {release}"
@@ -63,7 +62,10 @@ sphinx_gallery_conf = {
 
 
 def _gathered(app, docname, source):
-    """Put the pages that a comment ``<!-- gather PATTERN -->`` names into the page, one after another."""
+    """Put the pages that a comment ``<!-- gather PATTERN -->`` names into the page, one after another.
+
+    In lists of pages a line ``PATTERN*`` that fits no page is left out.
+    """
 
     def included(match: re.Match) -> str:
         found = sorted(HERE.glob(match.group(1)))
@@ -71,7 +73,11 @@ def _gathered(app, docname, source):
             f"```{{include}} {path.name}\n:heading-offset: 1\n```" for path in found
         )
 
+    def listed(match: re.Match) -> str:
+        return match[0] if any(HERE.glob(f"{match[1]}*.md")) else ""
+
     source[0] = re.sub(r"<!-- gather (\S+) -->", included, source[0])
+    source[0] = re.sub(r"^([\w-]+)\*\n", listed, source[0], flags=re.MULTILINE)
 
 
 def _skipped(app, what, name, obj, skip, options):
