@@ -69,9 +69,7 @@ def _gathered(app, docname, source):
 
     def included(match: re.Match) -> str:
         found = sorted(HERE.glob(match.group(1)))
-        return "\n\n".join(
-            f"```{{include}} {path.name}\n:heading-offset: 1\n```" for path in found
-        )
+        return "\n\n".join(f"```{{include}} {path.name}\n:heading-offset: 1\n```" for path in found)
 
     def listed(match: re.Match) -> str:
         return match[0] if any(HERE.glob(f"{match[1]}*.md")) else ""

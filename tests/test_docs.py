@@ -112,7 +112,9 @@ def test_public_names_are_in_the_reference_with_an_example(module):
     page = (ROOT / "docs" / "reference" / "index.md").read_text()
     listed = {
         f"{section[1]}.{name}"
-        for section in re.finditer(r"currentmodule:: (\S+)(.*?)(?=\.\. currentmodule|```)", page, re.S)
+        for section in re.finditer(
+            r"currentmodule:: (\S+)(.*?)(?=\.\. currentmodule|```)", page, re.S
+        )
         for name in re.findall(r"^   (\w+)$", section[2], flags=re.MULTILINE)
     }
     found = importlib.import_module(module)

@@ -41,7 +41,9 @@ def at(name: str, side: str) -> tuple[float, float]:
 
 def arrow(axis: plt.Axes, start: tuple[float, float], end: tuple[float, float], **style) -> None:
     axis.add_patch(
-        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, lw=1.4, color="#444", **style)
+        FancyArrowPatch(
+            start, end, arrowstyle="-|>", mutation_scale=14, lw=1.4, color="#444", **style
+        )
     )
 
 
@@ -49,17 +51,32 @@ def main() -> None:
     figure, axis = plt.subplots(figsize=(10.4, 5.2), layout="constrained")
     for x, y, width, height, colour, folder, text in BOXES.values():
         box = FancyBboxPatch(
-            (x, y), width, height, boxstyle="round,pad=0,rounding_size=0.12", fc=FILL[colour], ec="#667"
+            (x, y),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.12",
+            fc=FILL[colour],
+            ec="#667",
         )
         axis.add_patch(box)
         centre = x + width / 2
-        axis.text(centre, y + height - 0.12, folder, ha="center", va="top", weight="bold", family="monospace")
+        axis.text(
+            centre,
+            y + height - 0.12,
+            folder,
+            ha="center",
+            va="top",
+            weight="bold",
+            family="monospace",
+        )
         axis.text(centre, y + (height - 0.4) / 2, text, ha="center", va="center", fontsize=9.5)
     for start, out, end, into, label in ARROWS:
         (x0, y0), (x1, y1) = at(start, out), at(end, into)
         arrow(axis, (x0, y0), (x1, y1))
         aside = (0.2, -0.05) if x0 == x1 else (0.05, 0.12)
-        axis.text((x0 + x1) / 2 + aside[0], (y0 + y1) / 2 + aside[1], label, ha="center", style="italic")
+        axis.text(
+            (x0 + x1) / 2 + aside[0], (y0 + y1) / 2 + aside[1], label, ha="center", style="italic"
+        )
     arrow(axis, (7.6, 3.5), (9.4, 4.4), connectionstyle="arc3,rad=-0.15")
     axis.text(7.95, 4.05, "u", ha="center", style="italic")
     axis.text(10.8, 5.85, "one round (boosting/loop.py)", ha="center", color="#a35a00")
