@@ -9,6 +9,7 @@ import doctest
 import importlib
 import re
 import shlex
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -34,8 +35,8 @@ PUBLIC = [
 def blocks(page):
     """Language, first line and text of each fenced block."""
     text = page.read_text()
-    for found in re.finditer(r"^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE):
-        yield found[1], text.count("\n", 0, found.start(2)), found[2]
+    for found in re.finditer(r"^( *)```(\w+)\n(.*?)^\1```", text, flags=re.DOTALL | re.MULTILINE):
+        yield found[2], text.count("\n", 0, found.start(3)), textwrap.dedent(found[3])
 
 
 def run_script(page, line, text, names):
@@ -98,6 +99,12 @@ def test_code_blocks_run(page, folder):
     for language, line, text in blocks(page):
         if language in RUN:
             RUN[language](page, line, text, names)
+
+
+def test_the_tutorial_is_short():
+    page = ROOT / "docs" / "design.md"
+    (script,) = [text for language, _, text in blocks(page) if language == "python"]
+    assert len(script.splitlines()) < 60
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
