@@ -56,6 +56,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "write_computation_times": False,
+    "min_reported_time": 10**9,  # seconds differ from build to build
     "remove_config_comments": True,
     "notebook_extensions": set(),
 }
