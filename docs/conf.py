@@ -65,7 +65,8 @@ sphinx_gallery_conf = {
 def _gathered(app, docname, source):
     """Put the pages that a comment ``<!-- gather PATTERN -->`` names into the page, one after another.
 
-    In lists of pages a line ``PATTERN*`` that fits no page is left out.
+    In lists of pages a line ``PATTERN*`` that fits no page is left out. Links to pages of figures lead to
+    the page that gathers them.
     """
 
     def included(match: re.Match) -> str:
@@ -77,6 +78,7 @@ def _gathered(app, docname, source):
 
     source[0] = re.sub(r"<!-- gather (\S+) -->", included, source[0])
     source[0] = re.sub(r"^([\w-]+)\*\n", listed, source[0], flags=re.MULTILINE)
+    source[0] = re.sub(r"\]\(performance[\w-]*\.md", "](speed.md", source[0])
 
 
 def _skipped(app, what, name, obj, skip, options):
