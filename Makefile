@@ -4,13 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed docs dist test-dist lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
 	@echo "make test    run all tests"
 	@echo "make test-browser   open the report in a real Chromium (installed where that is permitted)"
 	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make docs    build the documentation into build/docs/index.html"
+	@echo "make test-dist   build wheel and sdist, install the wheel into an empty environment, run the tests there"
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed)"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -43,6 +45,27 @@ $(VENV)/.cli: pyproject.toml constraints.txt
 demo: $(VENV)/.cli
 	$(BIN)/maboost demo
 
+# a warning is an error; formulas are MathML, so that pages need no network
+$(VENV)/.docs: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "open build/docs/index.html"
+
+# what is handed out; an environment of its own, since building needs nothing of ours
+dist:
+	rm -rf dist && $(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/tools/bin/python -m build --outdir dist .
+
+# as a stranger gets it: the wheel in an empty environment, the tests of the sdist away from the source
+TESTS ?= tests
+test-dist: dist
+	@tests/dist $(PYTHON) $(TESTS)
+
 # peers are only needed here
 $(VENV)/.peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,bench]"
@@ -70,8 +93,8 @@ bench-trees: $(VENV)/.peers
 
 # refresh the pins after a look at what changed
 lock:
-	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev,bench,browser]"
-	.lock/bin/python -m pip freeze --exclude maboost > constraints.txt && rm -rf .lock
+	$(PYTHON) -m venv .lock && .lock/bin/python -m pip install --quiet ".[dev,bench,browser,docs]"
+	.lock/bin/python -m pip freeze --all --exclude maboost --exclude pip > constraints.txt && rm -rf .lock
 
 clean:
 	rm -rf $(VENV) .lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

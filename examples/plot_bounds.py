@@ -1,8 +1,11 @@
-"""What is certified and what is measured, round by round.
+"""What is certified and what is measured, round by round
+======================================================
 
 The training error stays below its certified bound. A cap on the weights of the rows (SmoothBoost)
 has a price that can be read off: a floor below which nothing is certified. Nothing at all is
 certified about the validation rows.
+
+.. code-block:: console
 
     python examples/plot_bounds.py [picture.png]
 """

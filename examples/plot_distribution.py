@@ -1,8 +1,11 @@
-"""Three boosters, three distributions over the same rows.
+"""Three boosters, three distributions over the same rows
+======================================================
 
 From above: the largest weight, how much of the data counts, and how the weights are spread at the
 end. With any distribution single rows weigh up to a hundred times their share; with a cap none can;
 with SparseBoost a changing part of the rows has no weight at all.
+
+.. code-block:: console
 
     python examples/plot_distribution.py [picture.png]
 """

@@ -1,7 +1,10 @@
 """Which measurements of a tumour does the model use?
+==================================================
 
 The importance of a feature is the share of the trees' gain that its splits brought. It says what
 the model used: of several features that tell the same, one may get all of it.
+
+.. code-block:: console
 
     python examples/plot_importance.py [picture.png]
 """

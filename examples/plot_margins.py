@@ -1,7 +1,10 @@
-"""How the margins grow: cumulative distributions after several rounds.
+"""How the margins grow: cumulative distributions after several rounds
+===================================================================
 
 On the training rows the curves leave the left side: after some rounds no vote is wrong, and the
 smallest margins go on growing while the largest shrink. On test rows a few stay wrong.
+
+.. code-block:: console
 
     python examples/plot_margins.py [picture.png]
 """

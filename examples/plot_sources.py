@@ -1,7 +1,10 @@
-"""Two sources of unequal trust: the error on each, beside what is allowed and what is certified.
+"""Two sources of unequal trust: the error on each, beside what is allowed and what is certified
+=============================================================================================
 
 A third of the rows has good labels; of the rest 15 % are flipped, and a fifth may stay wrong. The
 trusted source is certified far below what the other source is.
+
+.. code-block:: console
 
     python examples/plot_sources.py [picture.png]
 """

@@ -1,7 +1,10 @@
 """Which labels look wrong?
+========================
 
 A tenth of the labels is flipped. The picture shows the quality of every label, the worst first; the
 script also says how many of the suspects really were flipped.
+
+.. code-block:: console
 
     python examples/plot_suspects.py [picture.png]
 """

@@ -14,7 +14,11 @@ __all__ = ["Booster", "L1Rule"]
 
 @dataclass(frozen=True)
 class L1Rule:
-    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it."""
+    r"""SparseBoost's penalty: :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or at most :math:`c/t^2` of it.
+
+    >>> L1Rule(kappa=0.5)(edge=0.2, mass=1.0, round=1), L1Rule(0.5, 0.6)(0.2, 1.0, 10)
+    (0.1, 0.006)
+    """
 
     kappa: float = 1.0
     decay: float | None = None
@@ -26,7 +30,13 @@ class L1Rule:
 
 @dataclass
 class Booster(Component):
-    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`."""
+    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`.
+
+    >>> from maboost.boosting import smooth
+    >>> booster = smooth(4.0)
+    >>> booster.ascent.domain, booster.step, booster.learning_rate
+    (CappedSimplex(caps=4.0), Corrective(), 1.0)
+    """
 
     ascent: MirrorAscent
     step: StepRule

@@ -36,6 +36,12 @@ class ErrorBound:
 
     On the hypercube (MadaBoost) the potential :math:`\Phi = 1 - G` takes the place of
     :math:`\beta^{-1}(G)`.
+
+    >>> import numpy as np
+    >>> from maboost.boosting import smooth
+    >>> bound = ErrorBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
+    >>> round(bound(1.0), 4), bound(10.0)  # e^-1, and then the floor 1/4
+    (0.3679, 0.25)
     """
 
     regularizer: Regularizer
@@ -76,6 +82,12 @@ class MarginBound:
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
     mass on the lightest row, which makes the bound one on the smallest margin. On the hypercube it is
     :math:`(G - 1 + D)/D` with D the measure of the lightest entry.
+
+    >>> import numpy as np
+    >>> from maboost.boosting import smooth
+    >>> bound = MarginBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
+    >>> round(bound(2.0), 4)  # 2 - log 4
+    0.6137
     """
 
     start: float
@@ -97,7 +109,11 @@ class MarginBound:
 
 @dataclass(frozen=True)
 class GroupBound:
-    """Certified and measured error on one data source."""
+    """Certified and measured error on one data source.
+
+    >>> GroupBound(share=0.5, limit=0.2, error_bound=0.2, measured_error=0.13).limit
+    0.2
+    """
 
     share: float
     limit: float | None

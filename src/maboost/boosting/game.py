@@ -114,7 +114,12 @@ class Game:
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows that only watch: `base` is their own normalised measure."""
+    """Rows that only watch: `base` is their own normalised measure.
+
+    >>> import numpy as np
+    >>> X, labels = np.eye(2), np.array([0, 1])
+    >>> watching = Validation(X, Game(labels, 2), np.full(2, 0.5))
+    """
 
     X: Any
     game: Game

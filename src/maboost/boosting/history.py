@@ -27,6 +27,13 @@ class Record:
     `bytes_read` is how much of the binned rows the round touched, a byte a value: the rows of every
     histogram in all columns, unless a sample of them was at hand already, and all rows in every column
     that the tree splits on. It is 0 where the estimator is not the library's own tree.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import MABoostClassifier
+    >>> model = MABoostClassifier(n_estimators=3, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> first = model.history_.records[0]
+    >>> first.round, first.smoothness, first.rows_used
+    (1, 1.0, 150)
     """
 
     round: int
@@ -50,7 +57,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round produced: a hypothesis, its step, and the record of it."""
+    """What a round produced: a hypothesis, its step, and the record of it.
+
+    >>> list(Round.__dataclass_fields__)
+    ['hypothesis', 'record', 'group_errors']
+    """
 
     hypothesis: Hypothesis
     record: Record

@@ -94,6 +94,24 @@ class Run:
         The rows that are shown from round to round, where the booster has a budget of rows.
     ended : str or None
         Why no further round is possible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itertools import islice
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from maboost.boosting import maboost
+    >>> from maboost.learners import EstimatorLearner
+    >>> X = np.arange(20.0)[:, None]
+    >>> labels = (X[:, 0] % 7 < 3).astype(int)
+    >>> learner = EstimatorLearner(DecisionTreeClassifier(max_depth=1), np.array([0, 1]))
+    >>> weights = np.ones(20)
+    >>> run = Run(
+    ...     maboost(), learner, X, Game(labels, 2), weights, BaseMeasure(weights),
+    ...     np.random.RandomState(0),
+    ... )
+    >>> [bool(r.record.train_error <= r.record.error_bound) for r in islice(run, 3)]
+    [True, True, True]
     """
 
     def __init__(

@@ -65,6 +65,9 @@ def maboost(
     Guarantee: :math:`\varepsilon \le e^{-G}` (entropy) or :math:`1/(1+2G)` (Euclidean) on the simplex
     with :math:`G \ge \tfrac12\sum_t\gamma_t^2` (Theorem 1); with `step="maxmargin"` the margin tends
     to the largest possible at rate :math:`O(\log T/\sqrt T)` (Theorem 2).
+
+    >>> maboost("euclidean").ascent.regularizer
+    Euclidean()
     """
     ascent = MirrorAscent(
         _named("regularizer", regularizer, REGULARIZERS),
@@ -87,6 +90,9 @@ def smooth(
 
     Guarantee: :math:`\varepsilon \le \max(1/k, e^{-G})`, that is :math:`O(\log(1/\varepsilon)/\gamma^2)`
     rounds down to :math:`\varepsilon = 1/k` (Theorem 3).
+
+    >>> smooth(4.0, update="lazy").ascent.domain
+    CappedSimplex(caps=4.0)
     """
     if not smoothness >= 1.0:
         raise ValueError(
@@ -139,6 +145,12 @@ def combined(
     r"""Combining data sets: per-row caps from :func:`group_caps`.
 
     Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g.
+
+    >>> import numpy as np
+    >>> caps = group_caps({"trusted": 0.5, "scraped": 0.5}, {"trusted": None, "scraped": 0.2})
+    >>> caps
+    {'trusted': inf, 'scraped': 10.0}
+    >>> booster = combined(np.array([caps["trusted"], caps["scraped"]]))
     """
     return maboost(regularizer, CappedSimplex(caps), update, step, learning_rate, trim)
 
@@ -161,6 +173,9 @@ def sparseboost(
     learner is shown a sample of the distribution that leaves out this share of the base measure, the
     same one for as long as it stands for the distribution; the edge is measured on all rows, so that
     the certificate stays exact.
+
+    >>> sparseboost(kappa=0.5).ascent.domain
+    Orthant()
     """
     if sparsity is not None and trim != 0.0:
         raise ValueError(
@@ -202,6 +217,9 @@ def madaboost(
     :math:`n_t(1-\sqrt{1-\gamma_t^2}) \ge \tfrac12\varepsilon_t\gamma_t^2`, hence
     :math:`\sum_t\varepsilon_t\gamma_t^2 \le 2(1-\varepsilon_T)`: the rate
     :math:`O(1/(\varepsilon\gamma^2))` that the paper doubts.
+
+    >>> madaboost().ascent.domain, madaboost().ascent.update
+    (Hypercube(bound=1.0), 'lazy')
     """
     if update != "lazy":
         raise ValueError(

@@ -52,6 +52,20 @@ class OnDisk:
     cache : path, optional
         A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
         bins stay the same; a temporary folder that is removed after the fit if None.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from maboost import MABoostClassifier
+    >>> frame = load_breast_cancer(as_frame=True).frame
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "rows.parquet"
+    ...     frame.to_parquet(path)
+    ...     rows = OnDisk(path, cache=pathlib.Path(folder) / "bins")
+    ...     model = MABoostClassifier(n_estimators=3, random_state=0).fit(rows, "target")
+    >>> len(model)
+    3
     """
 
     source: Any

@@ -39,7 +39,7 @@ class CombinedBoostClassifier(BoostingClassifier):
     n_estimators : int, default=100
         The largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
-        Factor on every step. Small rates with a small smoothness do best on noisy labels.
+        Factor on every step. Smaller steps gain less each, so that more rounds are needed.
     error_limits : dict, default=None
         Limit in (0, 1) for each source, or None for a primary source. Every source in `sample_domain`
         must be named, except that negative integers (skada's target domains) are primary. A limit of

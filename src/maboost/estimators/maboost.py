@@ -42,7 +42,7 @@ class MABoostClassifier(BoostingClassifier):
     n_estimators : int, default=100
         The largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
-        Factor on every step. Small rates with a small smoothness do best on noisy labels.
+        Factor on every step. On noisy labels small rates do best, together with a small cap in `domain`.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
         The geometry.
     domain : "simplex" or Domain, default="simplex"

@@ -43,7 +43,7 @@ class MadaBoostClassifier(BoostingClassifier):
     n_estimators : int, default=100
         The largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
-        Factor on every step. Small rates with a small smoothness do best on noisy labels.
+        Factor on every step. Smaller steps gain less each, so that more rounds are needed.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
         The step of largest gain, the step of the proofs, or the step of Theorem 2.
     response : {"votes", "proba"}, default="votes"

@@ -18,7 +18,7 @@ __all__ = ["SparseBoostClassifier"]
 
 
 class SparseBoostClassifier(BoostingClassifier):
-    r"""SparseBoost: a distribution with exact zeros, so that rounds touch fewer and fewer rows.
+    r"""SparseBoost: a distribution with exact zeros, so that rounds touch only a part of the rows.
 
     Composite mirror ascent on the orthant:
 
@@ -39,7 +39,7 @@ class SparseBoostClassifier(BoostingClassifier):
     n_estimators : int, default=100
         The largest number of rounds.
     learning_rate : float in (0, 1], default=1.0
-        Factor on every step. Small rates with a small smoothness do best on noisy labels.
+        Factor on every step. Smaller steps gain less each, so that more rounds are needed.
     kappa : float in (0, 1], default=1.0
         1 is no explicit l1 penalty; smaller values pull all weights towards zero, with shorter steps,
         and may end the run when all are zero.

@@ -46,7 +46,20 @@ _PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint, a damaged one, or one of another version."""
+    """A file that is no checkpoint, a damaged one, or one of another version.
+
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import CheckpointError, MABoostClassifier
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "run.ckpt"
+    ...     _ = path.write_bytes(b"something else")
+    ...     try:
+    ...         _ = MABoostClassifier(checkpoint=path, resume=True).fit(*load_iris(return_X_y=True))
+    ...     except CheckpointError:
+    ...         print("not a checkpoint")
+    not a checkpoint
+    """
 
 
 class Checkpoint:

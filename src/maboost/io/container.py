@@ -32,7 +32,19 @@ _DTYPES = {
 
 
 class ModelFormatError(ValueError):
-    """A file that is no model file, a damaged one, or one that this version cannot read."""
+    """A file that is no model file, a damaged one, or one that this version cannot read.
+
+    >>> import tempfile, pathlib
+    >>> from maboost import ModelFormatError, load_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "model.maboost"
+    ...     _ = path.write_bytes(b"something else")
+    ...     try:
+    ...         load_model(path)
+    ...     except ModelFormatError:
+    ...         print("not a model file")
+    not a model file
+    """
 
 
 # ------------------------------------------------------------------------------------------- to bytes

@@ -114,6 +114,19 @@ def load_model(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> A
         If the file is no model file, damaged, too large, or of an unknown version.
     OSError
         If it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> from maboost import MABoostClassifier, load_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MABoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(pathlib.Path(folder) / "iris.maboost")
+    ...     loaded = load_model(pathlib.Path(folder) / "iris.maboost")
+    >>> bool((loaded.predict(X) == model.predict(X)).all())
+    True
     """
     try:
         return _read(read(path, max_bytes))

@@ -30,6 +30,15 @@ class EstimatorHypothesis:
         All classes of the problem; the classifier may have seen only some.
     response : {"votes", "proba"}
         Whether scores come from `predict` or from `predict_proba`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = np.array([[0.0], [1.0]]), np.array(["no", "yes"])
+    >>> tree = DecisionTreeClassifier().fit(X, y)
+    >>> EstimatorHypothesis(tree, tree.classes_, "votes").scores(X)
+    array([-1.,  1.])
     """
 
     estimator: Any
@@ -75,6 +84,13 @@ class EstimatorLearner:
     classes : array of shape (K,)
         The labels, in the order of their codes.
     response : {"votes", "proba"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from maboost.testing import check_learner
+    >>> check_learner(EstimatorLearner(GaussianNB(), np.array([0, 1])))
     """
 
     estimator: Any

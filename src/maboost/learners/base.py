@@ -14,14 +14,33 @@ Array = NDArray[np.float64]
 
 
 class Hypothesis(Protocol):
-    """A function of rows: scores in [-1, 1] for two classes, in [0, 1]^K summing to one for K."""
+    """A function of rows: scores in [-1, 1] for two classes, in [0, 1]^K summing to one for K.
+
+    >>> import numpy as np
+    >>> class Positive:
+    ...     def scores(self, X):
+    ...         return np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    >>> Positive().scores(np.array([[2.0], [-1.0]]))
+    array([ 1., -1.])
+    """
 
     def scores(self, X: Any) -> Array:
         """Shape (n,) for two classes, (n, K) for more."""
 
 
 class Producer(Protocol):
-    """A weak learner that has seen the training rows once (to bin or index them)."""
+    """A weak learner that has seen the training rows once (to bin or index them).
+
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from maboost.learners import EstimatorLearner
+    >>> X, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    >>> learner = EstimatorLearner(DecisionTreeClassifier(max_depth=1), np.array([0, 1]))
+    >>> producer = learner.prepare(X, labels, 2)
+    >>> h = producer.produce(np.ones(3), None, None, np.random.RandomState(0))
+    >>> producer.training_scores(h)
+    array([-1.,  1.,  1.])
+    """
 
     def produce(
         self,
@@ -71,6 +90,15 @@ class WeakLearner(Protocol):
     takes_costs : bool
         Whether `rewards` are used directly. Otherwise they are passed only when weights alone lead
         to no edge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from maboost.learners import EstimatorLearner
+    >>> learner = EstimatorLearner(DecisionTreeClassifier(max_depth=1), np.array([0, 1]))
+    >>> learner.exact, learner.takes_costs
+    (False, False)
     """
 
     @property
@@ -88,7 +116,15 @@ class WeakLearner(Protocol):
 
 @dataclass(frozen=True)
 class Negated:
-    """The opposite of a two-class hypothesis."""
+    """The opposite of a two-class hypothesis.
+
+    >>> import numpy as np
+    >>> from maboost.learners import EstimatorHypothesis
+    >>> from sklearn.dummy import DummyClassifier
+    >>> constant = DummyClassifier(strategy="constant", constant=1).fit([[0.0], [0.0]], [0, 1])
+    >>> Negated(EstimatorHypothesis(constant, np.array([0, 1]), "votes")).scores(np.zeros((2, 1)))
+    array([-1., -1.])
+    """
 
     hypothesis: Hypothesis
 

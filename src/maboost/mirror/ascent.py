@@ -57,6 +57,14 @@ class AscentState:
     potential : float
         :math:`\langle\theta, u\rangle_D - R(u)`, the dual potential at theta; steps gain by
         lowering it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Entropy, MirrorAscent, Simplex
+    >>> state = MirrorAscent(Entropy(), Simplex()).start(BaseMeasure(np.ones(3)))
+    >>> state.density, state.mass
+    (array([1., 1., 1.]), 1.0)
     """
 
     theta: Array
@@ -67,7 +75,15 @@ class AscentState:
 
 @dataclass(frozen=True)
 class Moved:
-    """The outcome of one step: the new state, and the certified gain of the step."""
+    """The outcome of one step: the new state, and the certified gain of the step.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Euclidean, MirrorAscent, Simplex
+    >>> ascent, measure = MirrorAscent(Euclidean(), Simplex()), BaseMeasure(np.ones(2))
+    >>> moved = ascent.move(ascent.start(measure), np.array([0.0, -1.0]), 0.5, measure)
+    >>> moved.state.density, round(moved.gain, 4)
+    (array([1.25, 0.75]), 0.2188)
+    """
 
     state: AscentState
     gain: float

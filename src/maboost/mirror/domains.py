@@ -34,7 +34,18 @@ Array = NDArray[np.float64]
 
 
 class Domain(Component):
-    """A set of densities; `normalised` says whether it lies in the plane of mass one."""
+    """A set of densities; `normalised` says whether it lies in the plane of mass one.
+
+    A domain of your own gives `row_caps` or `entry_cap`, and `check` where it can be empty.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure
+    >>> class AtMostTwice(Domain):
+    ...     def row_caps(self):
+    ...         return 2.0
+    >>> AtMostTwice().contains(np.array([3.0, 0.0, 0.0]), BaseMeasure(np.ones(3)))
+    False
+    """
 
     normalised: ClassVar[bool] = True
 
@@ -133,14 +144,22 @@ class CappedSimplex(Domain):
 
 @dataclass
 class Orthant(Domain):
-    """Non-negative densities of any mass: the first projection of SparseBoost."""
+    """Non-negative densities of any mass: the first projection of SparseBoost.
+
+    >>> Orthant().normalised
+    False
+    """
 
     normalised: ClassVar[bool] = False
 
 
 @dataclass
 class Hypercube(Domain):
-    """Densities between 0 and `bound`, of any mass: the first projection of MadaBoost."""
+    """Densities between 0 and `bound`, of any mass: the first projection of MadaBoost.
+
+    >>> Hypercube(2.0).entry_cap()
+    2.0
+    """
 
     bound: float = 1.0
     normalised: ClassVar[bool] = False

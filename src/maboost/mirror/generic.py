@@ -33,6 +33,12 @@ def project_generic(
     The mass is a decreasing function of tau; its root is bracketed and found by Brent's method, in
     coordinates centred on the largest theta and, where that leaves tau too coarse (a few huge theta
     at their caps and the rest far below), once more on the largest theta that is not capped.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, FermiDirac, Simplex
+    >>> theta = np.array([4.0, 0.0, 0.0])
+    >>> project_generic(FermiDirac(2.0), Simplex(), theta, BaseMeasure(np.ones(3))).density.round(3)
+    array([1.907, 0.546, 0.546])
     """
     caps = domain.row_caps()
     bottom, top = regularizer.grad_limits()

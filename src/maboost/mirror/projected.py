@@ -30,6 +30,14 @@ class Projected:
     center, tau : float
         The shift: ``(theta - center) - tau`` is the dual point before any cap. Two numbers, because
         their sum may not resolve what their parts do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Euclidean, Simplex, project
+    >>> found = project(Euclidean(), Simplex(), np.array([2.0, 1.0]), BaseMeasure(np.ones(2)))
+    >>> found.density, found.center + found.tau
+    (array([1.5, 0.5]), 0.5)
     """
 
     def __init__(

@@ -61,6 +61,16 @@ class Situation:
         The total gain so far.
     l1 : float
         The l1 factor of this round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Entropy, MirrorAscent, Simplex
+    >>> ascent, measure = MirrorAscent(Entropy(), Simplex()), BaseMeasure(np.ones(4))
+    >>> d = np.array([1.0, -1.0, -1.0, -1.0])  # one row of four is wrong
+    >>> situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.5)
+    >>> Paper()(situation).size, round(Corrective()(situation).size, 4)
+    (0.5, 0.5493)
     """
 
     ascent: MirrorAscent
@@ -81,7 +91,11 @@ class Situation:
 
 @dataclass(frozen=True)
 class Step:
-    """A step, whether it reaches all that is promised, and where the projection's shift will be."""
+    """A step, whether it reaches all that is promised, and where the projection's shift will be.
+
+    >>> Step(0.5)
+    Step(size=0.5, final=False, guess=None)
+    """
 
     size: float
     final: bool = False
@@ -89,7 +103,13 @@ class Step:
 
 
 class StepRule(Protocol):
-    """Chooses the step of a round."""
+    """Chooses the step of a round.
+
+    >>> from maboost import MABoostClassifier
+    >>> def constant(situation):
+    ...     return Step(0.1)
+    >>> booster = MABoostClassifier(step=constant)
+    """
 
     def __call__(self, situation: Situation, /) -> Step:
         """The step for this situation."""
@@ -97,7 +117,11 @@ class StepRule(Protocol):
 
 @dataclass
 class Paper(Component):
-    r"""The step of the proofs; every round gains at least :math:`\tfrac12\sigma\gamma_t^2`."""
+    r"""The step of the proofs; every round gains at least :math:`\tfrac12\sigma\gamma_t^2`.
+
+    >>> from maboost import MABoostClassifier
+    >>> booster = MABoostClassifier(step=Paper())  # the same as step="paper"
+    """
 
     def __call__(self, s: Situation, /) -> Step:
         return Step(s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1))
@@ -105,7 +129,11 @@ class Paper(Component):
 
 @dataclass
 class MaxMargin(Component):
-    r"""The paper's step over :math:`\sqrt t`: the margin tends to the largest possible (Theorem 2)."""
+    r"""The paper's step over :math:`\sqrt t`: the margin tends to the largest possible (Theorem 2).
+
+    >>> from maboost import MABoostClassifier
+    >>> booster = MABoostClassifier(step=MaxMargin())  # the same as step="maxmargin"
+    """
 
     def __call__(self, s: Situation, /) -> Step:
         return Step(s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1) / math.sqrt(s.round))
@@ -127,6 +155,9 @@ class Corrective(Component):
     - v = 0 (it abstains on rows that could carry all the mass): the step is 64.
 
     Where the edge vanishes on a whole interval, the smallest root is taken.
+
+    >>> from maboost import MABoostClassifier
+    >>> booster = MABoostClassifier(step=Corrective())  # the default, step="corrective"
     """
 
     def __call__(self, s: Situation, /) -> Step:
