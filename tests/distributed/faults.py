@@ -16,7 +16,7 @@ POINTS = {
     "binning": "find_bins",
     "histogram": "count_histograms",
     "projection": "project",
-    "between rounds": "_settle",
+    "between rounds": "added_to",
 }
 
 

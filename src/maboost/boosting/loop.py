@@ -20,11 +20,11 @@ from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
+from maboost.boosting.settling import RowSums, Settled, Settlement
 from maboost.boosting.trimming import Sample, Shown
-from maboost.comm import global_count, reproducible_sums
+from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
-from maboost.mirror.coded import Coded, part_of_direction
-from maboost.mirror.kernels import settle_rows
+from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
 from maboost.mirror.tails import linear_minimum
@@ -32,8 +32,6 @@ from maboost.mirror.tails import linear_minimum
 __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
 
 Array = NDArray[np.float64]
-
-_BLOCK = 1 << 15  # rows that stay in the cache while a round is settled
 
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
@@ -47,17 +45,6 @@ class _Found:
     edge: float
     rows: int
     exact: bool
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """What one pass over the rows after a step finds; the error is that of rows."""
-
-    error: float
-    square: float
-    nonzero: float
-    smallest_margin: float
-    largest_density: float
 
 
 class Run:
@@ -141,10 +128,10 @@ class Run:
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
+        self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         # Where the domain fixes no mass: one array for the densities of all rounds, since to get fresh
         # memory from the system costs more than to fill it.
         self._room = np.empty(0 if booster.ascent.domain.normalised else measure.entries.size)
-        self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         self.gain = 0.0
         self.total_step = 0.0
         self.rounds = 0
@@ -358,7 +345,9 @@ class Run:
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        settled = self._settle(found, step.size)
+        settled = Settlement(
+            self.game, measure, d, found.density, step.size, self.total_step
+        ).added_to(RowSums(self.margins, self.push, self.trust))
         self.rounds = t
         self.last_edge = edge
         self.smallest_edge = min(self.smallest_edge, edge)
@@ -368,41 +357,6 @@ class Run:
         val_error = self._watch(found.hypothesis, step.size)
         record = self._record(found, settled, step.size, moved.gain, val_error)
         return Round(found.hypothesis, record, self._group_errors())
-
-    def _settle(self, found: _Found, step: float) -> _Settled:
-        """One pass over the rows: their margins and evidence, and what the record says of them."""
-        rows, width, share = self.measure.of_rows, self.measure.width, 1.0 / self.total_step
-        scale, low = rows.grid.factors
-        others: list[tuple[int, float, float]] = []
-
-        def settle(part: slice, sums: NDArray[np.int64]) -> None:
-            entries = slice(part.start * width, part.stop * width)
-            margins, density = self.margins[entries], found.density[entries]
-            margins -= step * part_of_direction(found.direction, entries.start, entries.stop)
-            worst = self.game.worst_margins(margins)
-            density = density if width == 1 else density.reshape(-1, width).mean(axis=1)
-            more, nonzero = settle_rows(
-                worst, density, rows.entries[part], share, self.push[part], self.trust[part],
-                scale, low,
-            )  # fmt: skip
-            sums += more
-            others.append((nonzero, float(worst.min()), float(density.max())))
-
-        def block(part: slice) -> NDArray[np.int64]:
-            sums = np.zeros((2, 4), dtype=np.int64)
-            for start in range(part.start, part.stop, _BLOCK):
-                settle(slice(start, min(start + _BLOCK, part.stop)), sums)
-            return sums
-
-        both = rows.folded(block)
-        if both is None:  # a density beyond the grid
-            wrong = self.game.worst_margins(self.margins) <= 0.0
-            square = self.measure.row_means(found.density) ** 2
-            both = rows.integrals([wrong.astype(np.float64), square])
-        held = global_count(sum(nonzero for nonzero, _, _ in others), rows.comm)
-        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
-        least, most = rows.comm.allreduce(ends.max(axis=0), "max").tolist()
-        return _Settled(both[0], both[1], held / rows.count, -least, most)
 
     def _group_errors(self) -> dict[Any, float]:
         if not self.groups:
@@ -425,7 +379,7 @@ class Run:
         return float(self.measure.total(v.base * wrong))
 
     def _record(
-        self, found: _Found, settled: _Settled, step: float, gain: float, val_error: float
+        self, found: _Found, settled: Settled, step: float, gain: float, val_error: float
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         self.error = settled.error

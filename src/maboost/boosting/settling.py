@@ -1,0 +1,110 @@
+"""After a step: the rows' margins and evidence, and what the record says of them, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.game import Game
+from maboost.comm import global_count
+from maboost.mirror.coded import Coded, part_of_direction
+from maboost.mirror.kernels import settle_rows
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["RowSums", "Settled", "Settlement"]
+
+Array = NDArray[np.float64]
+
+_BLOCK = 1 << 15  # rows that stay in the cache while they are settled
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the pass finds over all shards.
+
+    Attributes
+    ----------
+    error : float
+        The measure of rows that are not right.
+    square : float
+        The integral of the squared density of rows.
+    nonzero : float
+        The fraction of rows with weight.
+    smallest_margin, largest_density : float
+    """
+
+    error: float
+    square: float
+    nonzero: float
+    smallest_margin: float
+    largest_density: float
+
+
+class RowSums(NamedTuple):
+    """Sums over the rounds, for every row of a shard.
+
+    Attributes
+    ----------
+    margins : array
+        Unnormalised margins of all pairs.
+    push, trust : arrays of shape (n_rows,)
+        Each row's density, and its normalised margin.
+    """
+
+    margins: Array
+    push: Array
+    trust: Array
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """A round to be added to the sums: a step along `direction`, found under `density`."""
+
+    game: Game
+    measure: BaseMeasure
+    direction: Array | Coded
+    density: Array
+    step: float
+    total_step: float
+
+    def added_to(self, sums: RowSums) -> Settled:
+        """Add it, and tell what became of the rows."""
+        rows = self.measure.of_rows
+        others: list[tuple[int, float, float]] = []
+
+        def block(part: slice) -> NDArray[np.int64]:
+            found = np.zeros((2, 4), dtype=np.int64)
+            for start in range(part.start, part.stop, _BLOCK):
+                some = slice(start, min(start + _BLOCK, part.stop))
+                others.append(self._part_added_to(sums, some, found))
+            return found
+
+        both = rows.folded(block)
+        if both is None:  # a density beyond the grid
+            wrong = self.game.worst_margins(sums.margins) <= 0.0
+            square = self.measure.row_means(self.density) ** 2
+            both = rows.integrals([wrong.astype(np.float64), square])
+        held = global_count(sum(nonzero for nonzero, _, _ in others), rows.comm)
+        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
+        least, most = rows.comm.allreduce(ends.max(axis=0), "max").tolist()
+        return Settled(both[0], both[1], held / rows.count, -least, most)
+
+    def _part_added_to(
+        self, sums: RowSums, part: slice, found: NDArray[np.int64]
+    ) -> tuple[int, float, float]:
+        """Some rows: adds to `found`, and returns densities above zero, least margin, most density."""
+        rows, width = self.measure.of_rows, self.measure.width
+        entries = slice(part.start * width, part.stop * width)
+        margins, density = sums.margins[entries], self.density[entries]
+        margins -= self.step * part_of_direction(self.direction, entries.start, entries.stop)
+        worst = self.game.worst_margins(margins)
+        density = density if width == 1 else density.reshape(-1, width).mean(axis=1)
+        more, nonzero = settle_rows(
+            worst, density, rows.entries[part], 1.0 / self.total_step, sums.push[part],
+            sums.trust[part], *rows.grid.factors,
+        )  # fmt: skip
+        found += more
+        return nonzero, float(worst.min()), float(density.max())
