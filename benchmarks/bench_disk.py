@@ -107,7 +107,7 @@ def ours(folder: Path, columns: int, rounds: int, booster: str) -> dict[str, Any
     return {
         "anonymous": peak.anonymous, "before": whole - seconds.sum(), "round": float(np.median(seconds)),
         "error": curve[-1], "rows": model.history_["rows_used"].tolist(), "curve": curve.tolist(),
-        "seconds": seconds.tolist(), "bytes": (model.history_["bytes_read"] if "bytes_read" in model.history_.columns else 0*model.history_["rows_used"]).tolist(),
+        "seconds": seconds.tolist(), "bytes": model.history_["bytes_read"].tolist(),
     }  # fmt: skip
 
 
@@ -292,10 +292,10 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--columns", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--limit", type=int, default=640, help="MiB for each program")
+    parser.add_argument("--limit", type=int, default=448, help="MiB for each program")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()

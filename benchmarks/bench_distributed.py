@@ -171,15 +171,15 @@ def traffic(rows: int, depths: list[int], widths: list[int]) -> list[dict[str, f
             for depth in depths:
                 fits = [
                     DaskSmoothBoostClassifier(**ours(rounds, depth), client=client).fit(*data)
-                    for rounds in (2, 12)
+                    for rounds in (2, 22)
                 ]
                 short, long = (fit.traffic_[0] for fit in fits)
                 found.append(
                     {
                         "depth": depth, "features": columns,
-                        "messages": (long.messages - short.messages) / 10,
-                        "bytes": (long.bytes - short.bytes) / 10,
-                        "seconds": (long.seconds - short.seconds) / 10,
+                        "messages": (long.messages - short.messages) / 20,
+                        "bytes": (long.bytes - short.bytes) / 20,
+                        "seconds": (long.seconds - short.seconds) / 20,
                         "round": round_seconds(fits[1]),
                     }
                 )  # fmt: skip

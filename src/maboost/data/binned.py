@@ -126,7 +126,7 @@ class Cache:
             np.asarray(np.memmap(paths[name], np.uint8, "r", shape=shapes[name]))
             for name in ("rows", "columns")
         )
-        return Binned(bins, by_row, by_column)
+        return Binned(bins, by_row, by_column, mapped=True)
 
     def _write(self, table: Rows, bins: Bins, paths: dict[str, Path], threads: Threads) -> None:
         n, width = table.shape

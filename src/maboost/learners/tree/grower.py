@@ -38,6 +38,7 @@ class Binned:
     bins: Bins
     by_row: NDArray[np.uint8]
     by_column: NDArray[np.uint8]
+    mapped: bool = False  # from files: a pass over all columns must read one of them, in its order
 
     @property
     def rows(self) -> int:
@@ -181,9 +182,8 @@ class _Growth:
         r = self.rewards
         if r.labels is not None:
             data = self.data
-            return class_histogram(
-                data.by_row, data.by_column, rows, r.cells, r.labels, self.threads
-            )
+            by_column = None if data.mapped else data.by_column
+            return class_histogram(data.by_row, by_column, rows, r.cells, r.labels, self.threads)
         if rows is None:
             rows = np.arange(self.data.rows, dtype=ROW)
         return reward_histogram(self.data.by_row, rows, r.cells, self.threads)

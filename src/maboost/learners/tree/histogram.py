@@ -69,6 +69,16 @@ def pack_weights(
 
 
 @njit(nogil=True, cache=True)
+def _add_classes_by_row(binned, cells, labels, hist):
+    """All rows, each of them once from the first to the last: for rows that are mapped from a file."""
+    n, columns = binned.shape
+    for i in range(n):
+        cell, label = cells[i], labels[i]
+        for j in range(columns):
+            hist[j, binned[i, j], label] += cell
+
+
+@njit(nogil=True, cache=True)
 def _add_classes(by_column, cells, labels, hist):
     """All rows, strip by strip: cells and three columns' sums stay in the first cache."""
     columns, n = by_column.shape
@@ -145,7 +155,7 @@ def _summed(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def class_histogram(
     by_row: NDArray[np.uint8],
-    by_column: NDArray[np.uint8],
+    by_column: NDArray[np.uint8] | None,
     rows: NDArray[np.int32] | None,
     cells: NDArray[np.int64],
     labels: NDArray[np.uint8],
@@ -153,17 +163,19 @@ def class_histogram(
 ) -> NDArray[np.int64]:
     """Cells summed by (feature, bin, class) over the listed rows, or over all.
 
-    All rows are read by column, where the sums being added to are few; some rows by row, where a row
-    is a cache line or two.
+    All rows are read by column where `by_column` is given, since the sums being added to are then few;
+    some rows by row, since a row is a cache line or two.
     """
     shape = (by_row.shape[1], ROOM, 2)
 
     def work(a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
-        if rows is None:
+        if rows is not None:
+            _add_classes_at(by_row, rows[a:b], cells, labels, hist)
+        elif by_column is not None:
             _add_classes(by_column[:, a:b], cells[a:b], labels[a:b], hist)
         else:
-            _add_classes_at(by_row, rows[a:b], cells, labels, hist)
+            _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
         return hist
 
     return _summed(threads.over(len(labels) if rows is None else len(rows), work, _WORTH))
