@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.accuracy.noise import uniform
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.ensemble import (
@@ -24,7 +25,6 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-from benchmarks.accuracy.noise import uniform
 from maboost import (
     HistTreeClassifier,
     MABoostClassifier,

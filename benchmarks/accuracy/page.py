@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-
 from benchmarks.accuracy import data, report
 from benchmarks.accuracy.methods import OURS
 from benchmarks.accuracy.ranks import Ranking

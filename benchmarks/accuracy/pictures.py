@@ -6,10 +6,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
-
 from benchmarks.accuracy.methods import OURS
 from benchmarks.accuracy.ranks import Ranking
+from matplotlib.axes import Axes
 
 OWN, OTHER = "#1f4fc4", "#444444"
 

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
-
 from benchmarks.accuracy import data
 from benchmarks.accuracy.methods import OURS, ROUNDS, Settings
 from benchmarks.accuracy.ranks import LEVEL, Ranking, duels, ranking

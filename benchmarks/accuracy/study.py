@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.accuracy.data import Table, load, split
+from benchmarks.accuracy.methods import Settings, make
+from benchmarks.accuracy.noise import noisy
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
-
-from benchmarks.accuracy.data import Table, load, split
-from benchmarks.accuracy.methods import Settings, make
-from benchmarks.accuracy.noise import noisy
 
 INNER_FOLDS = 3
 

@@ -5,10 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import friedmanchisquare, rankdata
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-
 from benchmarks.accuracy import methods, noise, report, study
 from benchmarks.accuracy.data import Table, split
 from benchmarks.accuracy.long_servedio import rows_of
@@ -16,6 +12,9 @@ from benchmarks.accuracy.methods import POOLS, make
 from benchmarks.accuracy.portfolio import portfolio
 from benchmarks.accuracy.ranks import critical_difference, duels, ranking
 from benchmarks.accuracy.study import Task
+from scipy.stats import friedmanchisquare, rankdata
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 BUNDLED = {"breast": load_breast_cancer, "iris": load_iris}
 GRIDS = {
