@@ -41,9 +41,9 @@ def tune(processes: int) -> None:
 
 
 def tasks_of(splits: int) -> list[Task]:
-    """Split by split, so that a run that is stopped early has whole splits."""
+    """Split by split and kind by kind, so that a run that is stopped early has whole ones."""
     names = data.reported()
-    return [Task(n, kind, split) for split in range(splits) for n in names for kind in KINDS]
+    return [Task(n, kind, split) for split in range(splits) for kind in KINDS for n in names]
 
 
 def write(splits: int, seeds: int) -> None:

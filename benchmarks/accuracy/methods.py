@@ -34,9 +34,17 @@ OURS = ("SmoothBoost", "MABoost", "MadaBoost", "SparseBoost")
 Settings = dict[str, Any]
 
 
-def _own(booster: type, seed: int, *, depth: int, leaf: int, **settings: Any) -> Any:
+def _own(
+    booster: type,
+    seed: int,
+    *,
+    depth: int,
+    leaf: int,
+    columns: float | None = 0.5,
+    **settings: Any,
+) -> Any:
     tree = HistTreeClassifier(
-        depth, min_samples_leaf=leaf, max_features=0.5, min_weight_fraction_leaf=1e-6
+        depth, min_samples_leaf=leaf, max_features=columns, min_weight_fraction_leaf=1e-6
     )
     return booster(tree, n_estimators=ROUNDS, random_state=seed, n_jobs=1, **settings)
 

@@ -69,10 +69,10 @@ def _clean(X: Matrix, y: Labels, rate: float, seed: int) -> Labels:
 
 KINDS: dict[str, tuple[Callable[[Matrix, Labels, float, int], Labels], float]] = {
     "clean": (_clean, 0.0),
-    "uniform 10 %": (uniform, 0.1),
     "uniform 20 %": (uniform, 0.2),
     "one-sided 20 %": (one_sided, 0.2),
     "adversarial 20 %": (adversarial, 0.2),
+    "uniform 10 %": (uniform, 0.1),
 }
 
 

@@ -27,7 +27,7 @@ from sklearn import config_context
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-INNER_FOLDS = 3
+INNER_FOLDS = 2
 
 Grids = dict[str, list[Settings]]
 
@@ -57,7 +57,7 @@ def fitted(model: Any, X: NDArray[Any], y: NDArray[Any]) -> Callable[[NDArray[An
 def chosen(
     method: str, grid: list[Settings], X: NDArray[Any], y: NDArray[Any], seed: int
 ) -> Settings:
-    """The setting of least error in three folds of the (noisy) training rows; the first of equals."""
+    """The setting of least error in folds of the (noisy) training rows; the first of equals."""
     if len(grid) == 1:
         return grid[0]
     with warnings.catch_warnings():

@@ -61,7 +61,7 @@ def test_results_against_grid_search(found):
     search = GridSearchCV(
         make("LightGBM", {"leaves": 7, "columns": 0.5}, 0),
         {"learning_rate": [0.03], "colsample_bynode": [0.5, 1.0]},
-        cv=StratifiedKFold(3, shuffle=True, random_state=0),
+        cv=StratifiedKFold(study.INNER_FOLDS, shuffle=True, random_state=0),
     )
     model = search.fit(rows.X_train, given).best_estimator_
     error = np.mean(model.predict(rows.X_test) != rows.y_test)
