@@ -1,7 +1,7 @@
 """``python -m benchmarks.accuracy [tune | run | report]``; without a word, run and report.
 
-``run`` goes on where it was stopped. ``tune`` measures the pools on the tuning data sets and prints the
-grids that :mod:`benchmarks.accuracy.grids` should hold.
+``run`` goes on where it was stopped. ``tune`` measures the pools on the tuning data sets and prints what
+``benchmarks/accuracy/grids.py`` should hold.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.accuracy import data, long_servedio, pictures, report
+from benchmarks.accuracy import data, defaults, long_servedio, pictures, report
 from benchmarks.accuracy.grids import GRIDS
 from benchmarks.accuracy.methods import POOLS
 from benchmarks.accuracy.noise import KINDS
@@ -20,7 +20,6 @@ from benchmarks.accuracy.study import Task, results, run
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".accuracy"
 DOCS = ROOT / "docs"
-TUNING_KINDS = ("clean", "uniform 20 %", "one-sided 20 %", "adversarial 20 %")
 
 
 def say(line: str) -> None:
@@ -30,7 +29,7 @@ def say(line: str) -> None:
 def tune(processes: int) -> None:
     """The portfolios of the pools, printed as they belong into grids.py."""
     single = {f"{method}#{i}": [s] for method, pool in POOLS.items() for i, s in enumerate(pool)}
-    tasks = [Task(name, kind, 0) for name in data.tuning() for kind in TUNING_KINDS]
+    tasks = [Task(name, kind, 0) for name in data.tuning() for kind in defaults.KINDS]
     run(tasks, single, CACHE / "tuning", processes, say)
     found = results(tasks, single, CACHE / "tuning")
     errors = found.pivot_table(index=["data", "noise"], columns="method", values="error")
@@ -57,7 +56,8 @@ def write(splits: int, seeds: int) -> None:
         images[noise] = f"images/{name}"
     pictures.save_overview(report.rank_table(by_noise), DOCS / "images" / "accuracy_overview.png")
     found.drop(columns="seconds").to_csv(DOCS / "accuracy.csv", index=False, float_format="%.6f")
-    text = page(found, by_noise, images, GRIDS, long_servedio.study(seeds), splits)
+    costs, trap = defaults.errors(CACHE / "defaults"), long_servedio.study(seeds)
+    text = page(found, by_noise, images, GRIDS, costs, trap, splits)
     (DOCS / "accuracy.md").write_text(text)
 
 
@@ -72,6 +72,8 @@ def main() -> None:
         tune(options.processes)
     if options.what in ("run", None):
         run(tasks_of(options.splits), GRIDS, CACHE / "study", options.processes, say)
+        variants = defaults.variants()
+        run(defaults.tasks(), variants, CACHE / "defaults", options.processes, say)
     if options.what in ("report", None):
         write(options.splits, options.seeds)
 

@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.accuracy import data
 from benchmarks.accuracy.study import Task, results
 
-SPLITS = 2
+SPLITS = 1
 KINDS = ("clean", "uniform 20 %", "one-sided 20 %", "adversarial 20 %")
 
 # the defaults of the library, named as in methods.py

@@ -41,6 +41,7 @@ def page(
     found: dict[str, Ranking],
     images: dict[str, str],
     grids: report.Grids,
+    defaults: pd.DataFrame,
     long_servedio: pd.DataFrame,
     splits: int,
 ) -> str:
@@ -65,6 +66,9 @@ def page(
         report.grid_table(grids),
         "maboost's trees draw half of the columns at every node here; `leaf` is the least number of "
         "rows in a leaf (XGBoost: `min_child_weight`), `columns` the share drawn at a node.",
+        "## What the defaults cost",
+        "Mean errors on the tuning data sets, nothing searched: maboost's defaults, and what is changed.",
+        report.defaults_table(defaults),
         "## Time",
         "Processor seconds of the last fit, one thread, mean over all tasks; small data, so this is "
         "mostly what a round costs before it sees a row. The only figures here that depend on the machine.",

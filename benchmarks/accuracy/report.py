@@ -101,6 +101,15 @@ def versions() -> str:
     return f"Python {platform.python_version()}, {found}, {data.KEEL.replace('==', ' ')}"
 
 
+def defaults_table(errors: pd.DataFrame) -> str:
+    """Mean errors of boosters with defaults changed, and their mean over the kinds of noise."""
+    lines = [
+        [*names, *(f"{100 * e:.1f} %" for e in row), f"{100 * row.mean():.1f} %"]
+        for names, row in errors.iterrows()
+    ]
+    return table(["booster", "changed", *errors.columns, "mean"], lines)
+
+
 def long_servedio_table(errors: pd.DataFrame) -> str:
     lines = [[m, *(f"{100 * e:.1f} %" for e in row)] for m, row in errors.iterrows()]
     return table(["model", *errors.columns], lines)
