@@ -86,6 +86,7 @@ def ours(folder: Path, columns: int, rounds: int, booster: str) -> dict[str, Any
 
     model = {
         "smooth": SmoothBoostClassifier(smoothness=4.0, random_state=0),
+        "trimmed": SmoothBoostClassifier(smoothness=4.0, trim="auto", random_state=0),
         "sparse": SparseBoostClassifier(random_state=0),
         "sparsity": SparseBoostClassifier(sparsity=0.9, random_state=0),
     }[booster]
@@ -204,6 +205,7 @@ def timed(rounds: int, work: Callable[[int], object]) -> float:
 
 WHO: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
     "maboost, smooth (dense)": lambda f, c, r: ours(f, c, r, "smooth"),
+    "maboost, smooth, trimmed": lambda f, c, r: ours(f, c, r, "trimmed"),
     "maboost, sparse": lambda f, c, r: ours(f, c, r, "sparse"),
     "maboost, sparsity 90 %": lambda f, c, r: ours(f, c, r, "sparsity"),
     "LightGBM (Sequence)": light,
@@ -269,10 +271,13 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
     fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), constrained_layout=True)
     marks = {
         "maboost, smooth (dense)": "-",
+        "maboost, smooth, trimmed": ":",
         "maboost, sparse": "--",
         "maboost, sparsity 90 %": "-.",
     }
-    for (who, style), colour in zip(marks.items(), ("#0072B2", "#E69F00", "#009E73"), strict=True):
+    for (who, style), colour in zip(
+        marks.items(), ("#0072B2", "#56B4E9", "#E69F00", "#009E73"), strict=True
+    ):
         if "curve" not in found.get(who, {}):
             continue
         r = found[who]
