@@ -15,7 +15,7 @@ from maboost.io.container import Arrays
 from maboost.io.fields import Fields, Tensors, encoded_number, require
 from maboost.mirror.ascent import AscentState
 
-__all__ = ["read_generator", "read_run_state", "run_state"]
+__all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 
 _LARGEST = sys.float_info.max
 _NUMBERS = ("gain", "total_step", "error", "smallest_edge")
@@ -26,7 +26,7 @@ def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """What `Run.snapshot` gives, as fields and arrays."""
     state: AscentState = snapshot["state"]
     held: Sample = snapshot["held"]
-    _, keys, position, has_gauss, gauss = snapshot["random_state"]
+    random, keys = generator_state(snapshot["random_state"])
     edge, ended = snapshot["last_edge"], snapshot["ended"]
     fields = {name: encoded_number(snapshot[name]) for name in _NUMBERS} | {
         "mass": encoded_number(state.mass),
@@ -36,11 +36,7 @@ def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
         "exact": bool(snapshot["exact"]),
         "ended": ended,
         "sample": {"size": encoded_number(held.size), "draws": int(held.draws)},
-        "random": {
-            "position": int(position),
-            "has_gauss": int(has_gauss),
-            "gauss": encoded_number(gauss),
-        },
+        "random": random,
     }
     arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
     arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
@@ -103,6 +99,17 @@ def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
     array = arrays.take(name, np.float64, (size,)).copy()
     require(np.all(np.isfinite(array)), f"array {name!r} must be finite")
     return array
+
+
+def generator_state(state: Any) -> tuple[dict[str, Any], NDArray[np.uint32]]:
+    """What a RandomState's `get_state` gives, as fields and an array; see :func:`read_generator`."""
+    _, keys, position, has_gauss, gauss = state
+    fields = {
+        "position": int(position),
+        "has_gauss": int(has_gauss),
+        "gauss": encoded_number(gauss),
+    }
+    return fields, keys
 
 
 def read_generator(

@@ -31,9 +31,9 @@ from maboost.io.checkpoint import (
     _remove_parts,
 )
 from maboost.io.container import MAX_BYTES, Arrays, pack, read, write
-from maboost.io.fields import encoded_number, require
+from maboost.io.fields import require
 from maboost.io.run_records import history, read_history
-from maboost.io.run_state import read_generator
+from maboost.io.run_state import generator_state, read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
@@ -96,11 +96,11 @@ class SharedCheckpoint(Checkpoint):
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run
-        records, arrays = history(model.history_)
+        records, columns = history(model.history_)
+        arrays: Arrays = dict(columns)
         trees = [h.tree for h in model._hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
-        state: Any = run.random_state.get_state()
-        _, arrays["random_keys"], position, has_gauss, gauss = state
+        random, arrays["random_keys"] = generator_state(run.random_state.get_state())
         arrays["samples"] = np.array(run.samples, dtype=np.int64)
         document = {
             "format": FORMAT,
@@ -109,11 +109,7 @@ class SharedCheckpoint(Checkpoint):
             "prints": self.prints,
             "seed": model.__dict__.get("_seed"),
             "history": records,
-            "random": {
-                "position": int(position),
-                "has_gauss": int(has_gauss),
-                "gauss": encoded_number(gauss),
-            },
+            "random": random,
             "exact": bool(run.exact),
             "ended": run.ended,
         }
