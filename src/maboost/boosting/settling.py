@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
 from maboost.comm import global_count
-from maboost.mirror.coded import Coded, part_of_direction
+from maboost.mirror.coded import Coded, advance
 from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["RowSums", "Settled", "Settlement"]
 
 Array = NDArray[np.float64]
-
-_BLOCK = 1 << 15  # rows that stay in the cache while they are settled
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,8 @@ class Settlement:
         others: list[tuple[int, float, float]] = []
 
         def block(part: slice) -> NDArray[np.int64]:
-            found = np.zeros((2, 4), dtype=np.int64)
-            for start in range(part.start, part.stop, _BLOCK):
-                some = slice(start, min(start + _BLOCK, part.stop))
-                others.append(self._part_added_to(sums, some, found))
+            found, other = self._part_added_to(sums, part)
+            others.append(other)
             return found
 
         both = rows.folded(block)
@@ -93,18 +89,17 @@ class Settlement:
         return Settled(both[0], both[1], held / rows.count, -least, most)
 
     def _part_added_to(
-        self, sums: RowSums, part: slice, found: NDArray[np.int64]
-    ) -> tuple[int, float, float]:
-        """Some rows: adds to `found`, and returns densities above zero, least margin, most density."""
+        self, sums: RowSums, part: slice
+    ) -> tuple[NDArray[np.int64], tuple[int, float, float]]:
+        """Some rows: folded sums; how many densities are not zero, least margin, most density."""
         rows, width = self.measure.of_rows, self.measure.width
         entries = slice(part.start * width, part.stop * width)
-        margins, density = sums.margins[entries], self.density[entries]
-        margins -= self.step * part_of_direction(self.direction, entries.start, entries.stop)
-        worst = self.game.worst_margins(margins)
+        advance(sums.margins, self.direction, entries, -self.step, sums.margins)
+        worst, density = self.game.worst_margins(sums.margins[entries]), self.density[entries]
         density = density if width == 1 else density.reshape(-1, width).mean(axis=1)
-        more, nonzero = settle_rows(
+        found, nonzero = settle_rows(
             worst, density, rows.entries[part], 1.0 / self.total_step, sums.push[part],
             sums.trust[part], *rows.grid.factors,
         )  # fmt: skip
-        found += more
-        return nonzero, float(worst.min()), float(density.max())
+        least, most = np.min(worst, initial=np.inf), np.max(density, initial=-np.inf)
+        return found, (nonzero, float(least), float(most))

@@ -28,11 +28,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded, part_of_direction, whole_direction
+from maboost.comm import fold_wide
+from maboost.mirror.coded import Coded, advance, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
-from maboost.mirror.kernels import potentials
+from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import BLOCK
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
@@ -166,14 +166,10 @@ class MirrorAscent:
             )
         theta = np.empty_like(state.theta)
 
-        def advance(a: int, b: int) -> None:
-            for start in range(a, b, BLOCK):
-                part = slice(start, min(start + BLOCK, b))
-                d = part_of_direction(direction, part.start, part.stop)
-                np.multiply(d - l1 if l1 else d, step, out=theta[part])
-                theta[part] += state.theta[part]
+        def ahead(a: int, b: int) -> None:
+            advance(state.theta, direction, slice(a, b), step, theta, less=l1)
 
-        measure.threads.over(theta.size, advance)
+        measure.threads.over(theta.size, ahead)
         if self.via is not None:
             return self._move_twice(state, theta, whole_direction(direction), step, measure)
         projected = project(self.regularizer, self.domain, theta, measure, guess)
@@ -192,8 +188,7 @@ class MirrorAscent:
             new = np.empty_like(theta)
 
             def shift(a: int, b: int) -> None:
-                np.subtract(theta[a:b], projected.center, out=new[a:b])
-                new[a:b] -= projected.tau
+                shifted(theta[a:b], projected.center, projected.tau, math.inf, new[a:b])
 
             measure.threads.over(theta.size, shift)
         else:
@@ -229,17 +224,26 @@ class MirrorAscent:
             domain = self.domain
             caps = domain.row_caps() if domain.normalised else domain.entry_cap()
         log_caps = np.log(caps)
-        scale, low = measure.grid.factors
+        grid = measure.grid.factors
+        # new u - phi(u) = u - 1 where new = log u: nothing to add up
+        is_log = self.update == "active" and not euclidean
 
         def block(part: slice) -> NDArray[np.int64]:
+            u, base = density[part], measure.entries[part]
             limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
-            found: NDArray[np.int64] = potentials(
-                not euclidean, theta[part], new[part], density[part], limits,
-                measure.entries[part], scale, low,
-            )  # fmt: skip
-            return found
+            found = [
+                potential(not euclidean, at[part], new[part], u, limits, base, *grid)
+                for at in ([theta] if is_log else [theta, new])
+            ]
+            if not self.domain.normalised:
+                found.append(fold_wide(u, base, *grid))
+            return np.array(found, dtype=np.int64)
 
-        return measure.folded(block)
+        found = measure.folded(block)
+        if found is None:
+            return None
+        mass = 1.0 if self.domain.normalised else found.pop()
+        return [found[0], mass - 1.0 if is_log else found[1], mass]
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure

@@ -10,28 +10,58 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 
-__all__ = ["Coded", "leaf_codes", "part_of_direction", "whole_direction"]
+__all__ = ["Coded", "advance", "leaf_codes", "part_of_direction", "whole_direction"]
 
 Array = NDArray[np.float64]
+
+_STRIP = 512  # rows whose terms stay in the first cache
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
+def entry_at(values, codes, i):
+    """Entry i of a direction, whether it is coded or not (then `codes` is None)."""
+    return values[i] if codes is None else values[codes[i]]
+
+
+@overload(entry_at, inline="always")
+def _entry_at(values, codes, i):
+    if isinstance(codes, types.NoneType):
+        return lambda values, codes, i: values[i]
+    return lambda values, codes, i: values[codes[i]]
+
+
+@njit(nogil=True, cache=True)
+def _advance(start, values, codes, step, less, out):
+    for i in range(start.size):
+        out[i] = start[i] + step * (entry_at(values, codes, i) - less)
 
 
 @njit(nogil=True, cache=True)
 def _mass_by_code(density, base, codes, scale, sums):
     """Folded sums of base * density by code, in four interleaved tables.
 
-    Neighbouring rows often share a code; separate tables spare each add the wait for the last one.
+    Neighbouring rows often share a code; separate tables spare each add the wait for the last one. The
+    terms of a strip are computed before any is added, so that computing them vectorises.
     """
-    for i in range(codes.size):
-        high, low = split(base[i] * density[i], scale[0], scale[1], scale[2])
-        sums[i & 3, codes[i], 0] += high
-        sums[i & 3, codes[i], 1] += low
+    highs, lows = np.empty(_STRIP, np.int64), np.empty(_STRIP, np.int64)
+    flat, table = sums.reshape(-1), np.uint64(2 * sums.shape[1])
+    for start in range(0, codes.size, _STRIP):
+        u, weight = density[start : start + _STRIP], base[start : start + _STRIP]
+        code = codes[start : start + _STRIP]
+        for i in range(code.size):
+            highs[i], lows[i] = split(weight[i] * u[i], scale[0], scale[1], scale[2])
+        for i in range(code.size):
+            at = (np.uint64(i) & _THREE) * table + _TWO * code[i]
+            flat[at] += highs[i]
+            flat[at + _ONE] += lows[i]
 
 
 @njit(nogil=True, cache=True)
@@ -122,6 +152,16 @@ class Coded:
         found = np.array([grid.value(*pair) for pair in pairs.tolist()])
         self._known[:] = [(density, found)]
         return found
+
+
+def advance(
+    start: Array, direction: Array | Coded, part: slice, step: float, out: Array, less: float = 0.0
+) -> None:
+    """Some entries of ``out = start + step * (direction - less)``; `out` may be `start`."""
+    if isinstance(direction, Coded):
+        _advance(start[part], direction.values, direction.codes[part], step, less, out[part])
+    else:
+        _advance(start[part], direction[part], None, step, less, out[part])
 
 
 def part_of_direction(direction: Array | Coded, a: int, b: int) -> Array:

@@ -92,8 +92,7 @@ class _Problem:
         """min(cap, s p), in place of p."""
 
         def work(a: int, b: int) -> None:
-            for part, limits in blocks(self.caps, a, b):
-                kernels.cap_density(self.p[part], limits, s)
+            kernels.cap_density(self.p[a:b], part_of(self.caps, slice(a, b)), s)
 
         self.measure.threads.over(self.theta.size, work)
         return self.p
@@ -103,11 +102,8 @@ class _Problem:
         out = np.empty_like(self.theta)
 
         def work(a: int, b: int) -> None:
-            for part, limits in blocks(self.caps, a, b):
-                np.subtract(self.theta[part], self.center, out=out[part])
-                out[part] -= tau
-                if np.ndim(limits) or limits < math.inf:
-                    np.minimum(out[part], np.log(limits), out=out[part])
+            limits = np.log(part_of(self.caps, slice(a, b)))
+            kernels.shifted(self.theta[a:b], self.center, tau, limits, out[a:b])
 
         self.measure.threads.over(self.theta.size, work)
         return out

@@ -140,6 +140,13 @@ def cap_density(p, caps, s):
         p[i] = value if value < cap else cap
 
 
+@njit(nogil=True, cache=True)
+def shifted(theta, center, tau, tops, out):
+    """Out = min((theta - center) - tau, top), with one top for all entries or one for each."""
+    for i in range(theta.size):
+        out[i] = min((theta[i] - center) - tau, cap_at(tops, i))
+
+
 # --------------------------------------------------------------------------------------------------
 # euclidean: clip(x - tau, 0, cap), x = theta - center
 
@@ -219,38 +226,21 @@ def clip_density(theta, caps, center, tau, out):
 
 
 @njit(nogil=True, cache=True)
-def potentials(entropy, theta, dual, density, log_caps, base, scale, low):
-    """Folded sums of base * (theta u - phi(u)) and of base * (dual u - phi(u)), and of base * u.
+def potential(entropy, at, dual, density, log_caps, base, scale, low):
+    """The integers of :func:`maboost.comm.fold_wide` for the sum of base * (at * u - phi(u)).
 
     phi(u) = u log u - u + 1 with log u = min(dual, log cap), so that no logarithm is taken, or u^2 / 2.
-    Terms are those of :func:`maboost.comm.fold_wide`, and so is the fourth integer of each: how many
-    do not fit.
     """
-    sums = np.zeros((3, 4), dtype=np.int64)
-    a0, a1, a2, b0, b1, b2, c0, c1, c2, unfit = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    for i in range(theta.size):
+    a, b, c, unfit = 0, 0, 0, 0
+    for i in range(density.size):
         u = density[i]
         cost = u * min(dual[i], cap_at(log_caps, i)) - u + 1.0 if entropy else 0.5 * u * u
-        x, y, z, bad = split_wide(base[i] * (theta[i] * u - cost), scale, low)
-        a0 += x
-        a1 += y
-        a2 += z
+        high, middle, last, bad = split_wide(base[i] * (at[i] * u - cost), scale, low)
+        a += high
+        b += middle
+        c += last
         unfit += bad
-        x, y, z, bad = split_wide(base[i] * (dual[i] * u - cost), scale, low)
-        b0 += x
-        b1 += y
-        b2 += z
-        unfit += bad
-        x, y, z, bad = split_wide(base[i] * u, scale, low)
-        c0 += x
-        c1 += y
-        c2 += z
-        unfit += bad
-    sums[0, 0], sums[0, 1], sums[0, 2] = a0, a1, a2
-    sums[1, 0], sums[1, 1], sums[1, 2] = b0, b1, b2
-    sums[2, 0], sums[2, 1], sums[2, 2] = c0, c1, c2
-    sums[:, 3] = unfit
-    return sums
+    return a, b, c, unfit
 
 
 @njit(nogil=True, cache=True)
@@ -263,18 +253,19 @@ def settle_rows(margins, density, base, share, push, trust, scale, low):
     sums = np.zeros((2, 4), dtype=np.int64)
     a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(margins.size):
-        push[i] += density[i]
-        trust[i] += margins[i] * share
-        x, y, z, bad = split_wide(base[i] if margins[i] <= 0.0 else 0.0, scale, low)
+        margin, u = margins[i], density[i]
+        push[i] += u
+        trust[i] += margin * share
+        x, y, z, bad = split_wide(base[i] if margin <= 0.0 else 0.0, scale, low)
         a0 += x
         a1 += y
         a2 += z
-        x, y, z, bad = split_wide(base[i] * density[i] * density[i], scale, low)
+        x, y, z, bad = split_wide(base[i] * u * u, scale, low)
         b0 += x
         b1 += y
         b2 += z
         unfit += bad
-        nonzero += density[i] > 0.0
+        nonzero += u > 0.0
     sums[0, 0], sums[0, 1], sums[0, 2] = a0, a1, a2
     sums[1, 0], sums[1, 1], sums[1, 2] = b0, b1, b2
     sums[:, 3] = unfit

@@ -130,15 +130,15 @@ def _divide_rows(
 
 
 @njit(nogil=True, cache=True)
-def _assign(rows, bins, go_left, left, right, out):
+def _assign(rows, bins, side, out):
     for j in range(rows.size):
-        out[rows[j]] = left if go_left[bins[rows[j]]] else right
+        out[rows[j]] = side[bins[rows[j]]]
 
 
 @njit(nogil=True, cache=True)
-def _assign_all(bins, go_left, left, right, out):
+def _assign_all(bins, side, out):
     for i in range(bins.size):
-        out[i] = left if go_left[bins[i]] else right
+        out[i] = side[bins[i]]
 
 
 @dataclass
@@ -277,14 +277,13 @@ class _Growth:
         go_left: NDArray[np.bool_],
         ids: tuple[int, int],
     ) -> None:
-        rows = self.rows
+        rows, side = self.rows, np.where(go_left, *ids).astype(ROW)
 
         def work(a: int, b: int) -> None:
             if rows is None:
-                _assign_all(column[a:b], go_left, ids[0], ids[1], self.leaf_of[a:b])
+                _assign_all(column[a:b], side, self.leaf_of[a:b])
             else:
-                part = rows[node.start + a : node.start + b]
-                _assign(part, column, go_left, ids[0], ids[1], self.leaf_of)
+                _assign(rows[node.start + a : node.start + b], column, side, self.leaf_of)
 
         self.threads.over(node.size, work, _WORTH)
 

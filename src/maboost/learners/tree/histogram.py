@@ -27,7 +27,7 @@ __all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
 Array = NDArray[np.float64]
 
 _AHEAD = 8  # rows from the one being added to the one being fetched
-_STRIP = 1 << 12  # rows whose cells stay in the cache from column to column
+_STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
 _TWICE = np.uint64(2)
 _WORTH = 1 << 13  # rows that are worth a thread and a histogram of its own
@@ -211,16 +211,15 @@ def class_histogram(
     then few; some rows by row, since a row is a cache line or two.
     """
     shape = (by_row.shape[1], ROOM, 2)
-    many = rows is None or _MANY * len(rows) >= len(labels)
 
     def work(a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
-        if by_column is not None and rows is None:
+        if rows is None and by_column is not None:
             _add_classes(by_column, a, b, cells, labels, hist)
-        elif by_column is not None and many:
-            _add_classes_among(by_column, rows[a:b].view(np.uint32), cells, labels, hist)
         elif rows is None:
             _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
+        elif by_column is not None and _MANY * len(rows) >= len(labels):
+            _add_classes_among(by_column, rows[a:b].view(np.uint32), cells, labels, hist)
         else:
             _add_classes_at(by_row, rows[a:b], cells, labels, hist)
         return hist
