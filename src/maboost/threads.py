@@ -8,13 +8,15 @@ under concurrent use and hang after a fork.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 __all__ = ["Threads", "available_threads"]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -78,3 +80,44 @@ class Threads:
             )
         later = [pool.submit(work, a, b) for a, b in pairwise(edges[1:])]
         return [work(edges[0], edges[1]), *(future.result() for future in later)]
+
+    def over_many(
+        self, sizes: list[int], work: Callable[[int, int, int], Result], worth: int | None = None
+    ) -> list[list[Result]]:
+        """``work(j, start, stop)`` for parts that cover every ``range(sizes[j])``, by j and in order.
+
+        The ranges are laid end to end and divided as one, so that threads are woken once for all.
+
+        >>> Threads(2, block=2).over_many([3, 0, 14], lambda j, a, b: (a, b), worth=4)
+        [[(0, 3)], [], [(0, 7), (7, 14)]]
+        """
+        ends = list(accumulate(sizes))
+
+        def some(start: int, stop: int) -> list[tuple[int, Result]]:
+            found = []
+            for j in range(bisect_right(ends, start), len(sizes)):
+                first = ends[j] - sizes[j]
+                if first >= stop:
+                    break
+                if sizes[j]:
+                    a, b = max(start - first, 0), min(stop - first, sizes[j])
+                    found.append((j, work(j, a, b)))
+            return found
+
+        results: list[list[Result]] = [[] for _ in sizes]
+        for part in self.over(ends[-1] if ends else 0, some, worth):
+            for j, result in part:
+                results[j].append(result)
+        return results
+
+    def each(
+        self, items: list[Item], work: Callable[[Item], Result], worth: int = 1
+    ) -> list[Result]:
+        """``work(item)`` for all items, in order; `worth` of them are worth a thread.
+
+        >>> Threads(2).each([1, 2, 3], lambda item: item + 1)
+        [2, 3, 4]
+        """
+        several = Threads(self.count, block=1)
+        parts = several.over(len(items), lambda a, b: [work(item) for item in items[a:b]], worth)
+        return [result for part in parts for result in part]

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from maboost.boosting.game import Game
 from maboost.learners.tree.grower import GrowthRules
-from maboost.learners.tree.histogram import Packing, class_histogram, pack_weights
+from maboost.learners.tree.histogram import Packing, class_histograms, pack_weights
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.predictor import Forest, simplex_rows
 from maboost.testing import check_learner
@@ -185,7 +185,7 @@ def test_counts_are_true_counts():
     labels = rng.integers(0, 2, size=500).astype(np.uint8)
     w = rng.exponential(size=500)
     packing = Packing.of(500, w.sum())
-    hist = class_histogram(
+    (hist,) = class_histograms(
         binned, np.ascontiguousarray(binned.T), None, pack_weights(w, packing), labels, Threads()
     )
     mask = (1 << packing.count_bits) - 1

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, sums_of_all
 from maboost.learners.tree.binning import Bins
-from maboost.learners.tree.histogram import class_histogram, reward_histogram
+from maboost.learners.tree.histogram import class_histograms, reward_histograms
 from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.partition import Cut, divide_rows, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
 from maboost.threads import Threads
@@ -27,8 +27,6 @@ from maboost.threads import Threads
 __all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
-
-_WORTH = 1 << 15  # rows that are worth a thread
 
 
 @dataclass(frozen=True)
@@ -95,52 +93,6 @@ class _Node:
         return self.stop - self.start
 
 
-@njit(nogil=True, cache=True)
-def _partition(rows, bins, go_left, left_rows, right_rows):
-    """Rows whose bin goes left and the others, each in their order. Returns how many go left."""
-    left, right = 0, 0
-    for j in range(rows.size):
-        row = rows[j]
-        is_left = go_left[bins[row]]
-        left_rows[left] = row
-        right_rows[right] = row
-        left += is_left
-        right += not is_left
-    return left
-
-
-def _divide_rows(
-    rows: NDArray[np.int32], bins: NDArray[np.uint8], go_left: NDArray[np.bool_], threads: Threads
-) -> int:
-    """Stable, in place: rows whose bin goes left first. Returns how many did."""
-
-    def work(a: int, b: int) -> tuple[NDArray[np.int32], int, int]:
-        sides = np.empty((2, b - a + 1), dtype=ROW)  # one place more: a full side is written past
-        left = int(_partition(rows[a:b], bins, go_left, sides[0], sides[1]))
-        return sides, left, b - a - left
-
-    parts = threads.over(len(rows), work, _WORTH)
-    cut = sum(left for _, left, _ in parts)
-    at = [0, cut]
-    for sides, *sizes in parts:
-        for side, size in enumerate(sizes):
-            rows[at[side] : at[side] + size] = sides[side, :size]
-            at[side] += size
-    return cut
-
-
-@njit(nogil=True, cache=True)
-def _assign(rows, bins, side, out):
-    for j in range(rows.size):
-        out[rows[j]] = side[bins[rows[j]]]
-
-
-@njit(nogil=True, cache=True)
-def _assign_all(bins, side, out):
-    for i in range(bins.size):
-        out[i] = side[bins[i]]
-
-
 @dataclass
 class _Growth:
     """One tree in the making."""
@@ -171,22 +123,21 @@ class _Growth:
 
     def count_histograms(self, nodes: list[_Node]) -> None:
         """Histograms of these nodes over all shards."""
-        found = sums_of_all([self._histogram(node) for node in nodes], self.comm)
+        self.bytes_read += sum(node.size for node in nodes) * len(self.n_bins)
+        found = sums_of_all(self._histograms(nodes), self.comm)
         for node, hist in zip(nodes, found, strict=True):
             node.hist = hist
 
-    def _histogram(self, node: _Node) -> NDArray[np.int64]:
-        """The histogram of this shard's rows."""
-        self.bytes_read += node.size * len(self.n_bins)
-        rows = None if self.rows is None else self.rows[node.start : node.stop]
-        r = self.rewards
+    def _histograms(self, nodes: list[_Node]) -> list[NDArray[np.int64]]:
+        """The histograms of this shard's rows; with no list of rows the one node has them all."""
+        data, r, rows = self.data, self.rewards, self.rows
+        lists = None if rows is None else [rows[node.start : node.stop] for node in nodes]
         if r.labels is not None:
-            data = self.data
             by_column = None if data.mapped else data.by_column
-            return class_histogram(data.by_row, by_column, rows, r.cells, r.labels, self.threads)
-        if rows is None:
-            rows = np.arange(self.data.rows, dtype=ROW)
-        return reward_histogram(self.data.by_row, rows, r.cells, self.threads)
+            return class_histograms(data.by_row, by_column, lists, r.cells, r.labels, self.threads)
+        if lists is None:
+            lists = [np.arange(data.rows, dtype=ROW)]
+        return reward_histograms(data.by_row, lists, r.cells, self.threads)
 
     def root(self) -> _Node:
         size = self.data.rows if self.rows is None else len(self.rows)
@@ -218,9 +169,20 @@ class _Growth:
         deep = self.rules.max_depth is not None and node.depth >= self.rules.max_depth
         return not deep and self.count(node.sums) >= 2 * self.limits.min_count
 
-    def search(self, node: _Node) -> Split | None:
-        """The best split of a node that has its histogram."""
-        features = self._drawn(self.features, self.rules.features_per_node)
+    def search(self, nodes: list[_Node]) -> None:
+        """The best split of each node that has its histogram; nodes without one become leaves."""
+        known = [node for node in nodes if node.hist is not None]
+        drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in known]
+        found = self.threads.each(
+            list(zip(known, drawn, strict=True)), lambda pair: self._search(*pair), worth=2
+        )
+        for node, split in zip(known, found, strict=True):
+            node.split = split
+        for node in nodes:
+            if node.split is None:
+                self.close(node)
+
+    def _search(self, node: _Node, features: NDArray[np.intp]) -> Split | None:
         found = self._best(node, features, self.limits)
         if found is None and self.limits.criterion == SIGN and self._levels_below(node) > 1:
             # no single split changes a vote, but it may prepare one that does
@@ -240,52 +202,39 @@ class _Growth:
         noise = 1e-12 * self.weight(node)
         return split if split.feature >= 0 and split.gain > noise else None
 
-    def divide(self, node: _Node, last: bool) -> tuple[_Node, _Node]:
-        """Split a node; with `last` its children are leaves, and rows only learn their number."""
-        assert node.split is not None
-        split = node.split
-        ids = len(self.nodes), len(self.nodes) + 1
-        column = self.data.by_column[split.feature]
-        cut = node.start
-        if last and self.numbers_rows:
-            self._number_rows(node, column, split.go_left, ids)
-        elif not last:
+    def divide(self, nodes: list[_Node], last: bool = False) -> list[tuple[_Node, _Node, _Node]]:
+        """Nodes with their children; with `last` these are leaves, and rows only learn their number."""
+        cuts = []
+        for node in nodes:
+            assert node.split is not None
+            column = self.data.by_column[node.split.feature]
+            cuts.append(Cut(node.start, node.stop, column, node.split.go_left))
+        lefts = [0] * len(nodes)
+        if not last:
             if self.rows is None:
                 self.rows = np.arange(self.data.rows, dtype=ROW)
-            part = self.rows[node.start : node.stop]
-            cut += _divide_rows(part, column, split.go_left, self.threads)
-        left = _Node(ids[0], node.depth + 1, node.start, cut, split.left, None, node.low, node.high)
-        right = _Node(
-            ids[1],
+            lefts = divide_rows(self.rows, cuts, self.threads)
+        elif self.numbers_rows:
+            number_rows(self.rows, cuts, len(self.nodes), self.leaf_of, self.threads)
+        return [
+            (node, *self._children(node, left)) for node, left in zip(nodes, lefts, strict=True)
+        ]
+
+    def _children(self, node: _Node, rows_left: int) -> tuple[_Node, _Node]:
+        assert node.split is not None
+        id, depth, cut, sums = (
+            len(self.nodes),
             node.depth + 1,
-            cut,
-            node.stop,
-            node.sums - split.left,
-            None,
-            node.low,
-            node.high,
+            node.start + rows_left,
+            node.split.left,
         )
+        ends = node.low, node.high
+        left = _Node(id, depth, node.start, cut, sums, None, *ends)
+        right = _Node(id + 1, depth, cut, node.stop, node.sums - sums, None, *ends)
         self._bound(node, left, right)
         self.nodes += [left, right]
-        self.children[node.id] = ids
+        self.children[node.id] = id, id + 1
         return left, right
-
-    def _number_rows(
-        self,
-        node: _Node,
-        column: NDArray[np.uint8],
-        go_left: NDArray[np.bool_],
-        ids: tuple[int, int],
-    ) -> None:
-        rows, side = self.rows, np.where(go_left, *ids).astype(ROW)
-
-        def work(a: int, b: int) -> None:
-            if rows is None:
-                _assign_all(column[a:b], side, self.leaf_of[a:b])
-            else:
-                _assign(rows[node.start + a : node.start + b], column, side, self.leaf_of)
-
-        self.threads.over(node.size, work, _WORTH)
 
     def _bound(self, node: _Node, left: _Node, right: _Node) -> None:
         """Keep later splits below a constrained one on their own side of its middle."""
@@ -336,40 +285,30 @@ class _Growth:
     def _level_by_level(self) -> None:
         level = [self.root()]
         while level:
-            families: list[tuple[_Node, _Node, _Node]] = []
-            for node in level:
-                node.split = self.search(node) if node.hist is not None else None
-                if node.split is None:
-                    self.close(node)
-                    continue
-                last = self._levels_below(node) == 1
-                left, right = self.divide(node, last)
-                if last:
-                    node.hist = None
-                else:
-                    families.append((node, left, right))
+            last = self._levels_below(level[0]) == 1
+            self.search(level)
+            families = self.divide([node for node in level if node.split is not None], last)
+            if last:
+                return
             self.give_histograms(families)
             level = [child for _, *children in families for child in children]
 
     def _best_first(self, leaves: int) -> None:
         queue: list[tuple[float, int]] = []
 
-        def consider(node: _Node) -> None:
-            node.split = self.search(node) if node.hist is not None else None
-            if node.split is None:
-                self.close(node)
-            else:
-                heapq.heappush(queue, (-node.split.gain, node.id))
+        def consider(nodes: list[_Node]) -> None:
+            self.search(nodes)
+            for node in nodes:
+                if node.split is not None:
+                    heapq.heappush(queue, (-node.split.gain, node.id))
 
-        consider(self.root())
+        consider([self.root()])
         count = 1
         while queue and count < leaves:
-            node = self.nodes[heapq.heappop(queue)[1]]
-            children = self.divide(node, last=False)
-            self.give_histograms([(node, *children)])
+            families = self.divide([self.nodes[heapq.heappop(queue)[1]]])
+            self.give_histograms(families)
             count += 1
-            for child in children:
-                consider(child)
+            consider(list(families[0][1:]))
         for _, id in queue:
             self.nodes[id].split = None
             self.close(self.nodes[id])

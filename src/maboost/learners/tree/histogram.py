@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maboost.learners.tree.layout import CELL, ROOM
 from maboost.threads import Threads
 
-__all__ = ["Packing", "class_histogram", "pack_weights", "reward_histogram"]
+__all__ = ["Packing", "class_histograms", "pack_weights", "reward_histograms"]
 
 Array = NDArray[np.float64]
 
@@ -190,55 +190,59 @@ def _add_rewards_at(binned, rows, rewards, hist):
                 hist[j, bin, k] += rewards[row, k]
 
 
-def _summed(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _summed(parts: list[NDArray[np.int64]], shape: tuple[int, int, int]) -> NDArray[np.int64]:
+    if not parts:
+        return np.zeros(shape, dtype=CELL)
     total = parts[0]
     for part in parts[1:]:
         total += part
     return total
 
 
-def class_histogram(
+def class_histograms(
     by_row: NDArray[np.uint8],
     by_column: NDArray[np.uint8] | None,
-    rows: NDArray[np.int32] | None,
+    nodes: list[NDArray[np.int32]] | None,
     cells: NDArray[np.int64],
     labels: NDArray[np.uint8],
     threads: Threads,
-) -> NDArray[np.int64]:
-    """Cells summed by (feature, bin, class) over the listed rows, or over all.
+) -> list[NDArray[np.int64]]:
+    """Cells summed by (feature, bin, class) over the listed rows of each node, or one of all rows.
 
     All or many rows are read by column where `by_column` is given, since the sums being added to are
     then few; some rows by row, since a row is a cache line or two.
     """
     shape = (by_row.shape[1], ROOM, 2)
 
-    def work(a: int, b: int) -> NDArray[np.int64]:
+    def work(j: int, a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
-        if rows is None and by_column is not None:
+        if nodes is None and by_column is not None:
             _add_classes(by_column, a, b, cells, labels, hist)
-        elif rows is None:
+        elif nodes is None:
             _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
-        elif by_column is not None and _MANY * len(rows) >= len(labels):
-            _add_classes_among(by_column, rows[a:b].view(np.uint32), cells, labels, hist)
+        elif by_column is not None and _MANY * len(nodes[j]) >= len(labels):
+            _add_classes_among(by_column, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         else:
-            _add_classes_at(by_row, rows[a:b], cells, labels, hist)
+            _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         return hist
 
-    return _summed(threads.over(len(labels) if rows is None else len(rows), work, _WORTH))
+    sizes = [len(labels)] if nodes is None else [len(rows) for rows in nodes]
+    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]
 
 
-def reward_histogram(
+def reward_histograms(
     binned: NDArray[np.uint8],
-    rows: NDArray[np.int32],
+    nodes: list[NDArray[np.int32]],
     rewards: NDArray[np.int64],
     threads: Threads,
-) -> NDArray[np.int64]:
-    """Reward cells (n, K) summed by (feature, bin, class) over the listed rows."""
+) -> list[NDArray[np.int64]]:
+    """Reward cells (n, K) summed by (feature, bin, class) over the listed rows of each node."""
     shape = (binned.shape[1], ROOM, rewards.shape[1])
 
-    def work(a: int, b: int) -> NDArray[np.int64]:
+    def work(j: int, a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
-        _add_rewards_at(binned, rows[a:b], rewards, hist)
+        _add_rewards_at(binned, nodes[j][a:b].view(np.uint32), rewards, hist)
         return hist
 
-    return _summed(threads.over(len(rows), work, _WORTH))
+    sizes = [len(rows) for rows in nodes]
+    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]

@@ -1,0 +1,104 @@
+"""Rows going down a level of a tree: into the lists of the children, or to the number of a leaf.
+
+All nodes of a level are worked on in one go, so that threads are woken once a level.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.learners.tree.layout import ROW
+from maboost.threads import Threads
+
+__all__ = ["Cut", "divide_rows", "number_rows"]
+
+_WORTH = 1 << 15  # rows that are worth a thread
+
+
+class Cut(NamedTuple):
+    """A node to be split: its place in the list of rows, the column asked, and the bins that go left."""
+
+    start: int
+    stop: int
+    column: NDArray[np.uint8]
+    go_left: NDArray[np.bool_]
+
+
+@njit(nogil=True, cache=True)
+def _partition(rows, bins, go_left, spare):
+    """In place: rows whose bin goes left, then the others, each in their order. Returns how many."""
+    left, right = 0, 0
+    for j in range(rows.size):
+        row = rows[j]
+        is_left = go_left[bins[row]]
+        rows[left] = row
+        spare[right] = row
+        left += is_left
+        right += not is_left
+    rows[left:] = spare[:right]
+    return left
+
+
+@njit(nogil=True, cache=True)
+def _assign(rows, bins, side, out):
+    for j in range(rows.size):
+        out[rows[j]] = side[bins[rows[j]]]
+
+
+@njit(nogil=True, cache=True)
+def _assign_all(bins, side, out):
+    for i in range(bins.size):
+        out[i] = side[bins[i]]
+
+
+def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> list[int]:
+    """Stable, in place: of each node the rows that go left come first. Returns how many do."""
+    unsigned = rows.view(np.uint32)  # nothing to check before it is used as a place
+
+    def work(j: int, a: int, b: int) -> tuple[int, int, int]:
+        start, _, column, go_left = cuts[j]
+        spare = np.empty(b - a + 1, dtype=np.uint32)  # one place more: written past when full
+        left = int(_partition(unsigned[start + a : start + b], column, go_left, spare))
+        return start + a, start + a + left, start + b
+
+    parts = threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)
+    return [_joined(rows, pieces) for pieces in parts]
+
+
+def _joined(rows: NDArray[np.int32], pieces: list[tuple[int, int, int]]) -> int:
+    """One node whose pieces (start, cut, stop) were divided each by itself. Returns how many go left."""
+    if not pieces:
+        return 0
+    if len(pieces) > 1:
+        sides = [(rows[a:cut], rows[cut:b]) for a, cut, b in pieces]
+        joined = [part for side in zip(*sides, strict=True) for part in side]
+        rows[pieces[0][0] : pieces[-1][2]] = np.concatenate(joined)
+    return sum(cut - a for a, cut, _ in pieces)
+
+
+def number_rows(
+    rows: NDArray[np.int32] | None,
+    cuts: list[Cut],
+    first: int,
+    leaf_of: NDArray[np.int32],
+    threads: Threads,
+) -> None:
+    """Tell rows the numbers of their leaves, two a node from `first` on; `rows` None: all, in order."""
+    sides = [
+        np.where(cut.go_left, first + 2 * j, first + 2 * j + 1).astype(ROW)
+        for j, cut in enumerate(cuts)
+    ]
+
+    def work(j: int, a: int, b: int) -> None:
+        start, _, column, _ = cuts[j]
+        if rows is None:
+            _assign_all(column[a:b], sides[j], leaf_of[a:b])
+        else:
+            some = rows[start + a : start + b].view(np.uint32)
+            _assign(some, column, sides[j], leaf_of)
+
+    threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)

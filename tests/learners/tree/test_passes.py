@@ -1,0 +1,80 @@
+"""The passes of a level over its rows, against plain numpy, for any way of dividing the work."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maboost.learners.tree import histogram, partition
+from maboost.learners.tree.histogram import class_histograms
+from maboost.learners.tree.layout import ROOM
+from maboost.learners.tree.partition import Cut, divide_rows, number_rows
+from maboost.threads import Threads
+
+
+def brute_force(binned, rows, cells, labels):
+    hist = np.zeros((binned.shape[1], ROOM, 2), dtype=np.int64)
+    for j in range(binned.shape[1]):
+        np.add.at(hist[j], (binned[rows, j], labels[rows]), cells[rows])
+    return hist
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(histogram, "_WORTH", 1)
+    monkeypatch.setattr(partition, "_WORTH", 1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 9000),
+    columns=st.integers(1, 7),
+    kept=st.floats(0.0, 1.0),
+    threads=st.integers(1, 3),
+    copy=st.booleans(),
+)
+def test_histograms_by_row_and_by_column_are_plain_sums(seed, n, columns, kept, threads, copy):
+    rng = np.random.default_rng(seed)
+    binned = rng.integers(0, 256, size=(n, columns)).astype(np.uint8)
+    by_column = np.ascontiguousarray(binned.T) if copy else None
+    labels = rng.integers(0, 2, size=n).astype(np.uint8)
+    cells = rng.integers(0, 1 << 40, size=n)
+    pool = Threads(threads, block=64)
+    (whole,) = class_histograms(binned, by_column, None, cells, labels, pool)
+    np.testing.assert_array_equal(whole, brute_force(binned, np.arange(n), cells, labels))
+    rows = np.flatnonzero(rng.random(n) < kept).astype(np.int32)
+    nodes = np.split(rows, np.sort(rng.integers(0, len(rows) + 1, size=3)))
+    found = class_histograms(binned, by_column, nodes, cells, labels, pool)
+    for node, hist in zip(nodes, found, strict=True):
+        np.testing.assert_array_equal(hist, brute_force(binned, node, cells, labels))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    sizes=st.lists(st.integers(0, 400), min_size=1, max_size=6),
+    threads=st.integers(1, 4),
+)
+def test_rows_are_divided_stably_and_numbered_alike(seed, sizes, threads):
+    rng = np.random.default_rng(seed)
+    n = sum(sizes) + 50
+    rows = rng.permutation(n)[: sum(sizes)].astype(np.int32)
+    ends = np.cumsum([0, *sizes])
+    cuts = [
+        Cut(a, b, rng.integers(0, 256, size=n).astype(np.uint8), rng.random(256) < rng.random())
+        for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]
+    pool = Threads(threads, block=16)
+    leaf_of = np.full(n, -1, dtype=np.int32)
+    number_rows(rows, cuts, 10, leaf_of, pool)
+    divided = rows.copy()
+    lefts = divide_rows(divided, cuts, pool)
+    for j, (cut, left) in enumerate(zip(cuts, lefts, strict=True)):
+        node = rows[cut.start : cut.stop]
+        goes = cut.go_left[cut.column[node]]
+        expected = np.concatenate([node[goes], node[~goes]])
+        assert left == goes.sum()
+        np.testing.assert_array_equal(divided[cut.start : cut.stop], expected)
+        np.testing.assert_array_equal(leaf_of[node], np.where(goes, 10 + 2 * j, 11 + 2 * j))
+    assert (np.delete(leaf_of, rows) == -1).all()
