@@ -74,14 +74,22 @@ def adaboost_round(X: np.ndarray, y: np.ndarray, rounds: int = 3) -> float:
     return (time.perf_counter() - began) / rounds
 
 
+REST = 0.05  # seconds
+
+
 def rounds_of(runs: dict[str, Any], repeats: int, warm: int = 3) -> dict[str, float]:
-    """Median seconds a round, the runs taking turns so that all see the same machine."""
+    """Median seconds a round, the runs taking turns so that all see the same machine.
+
+    A short rest comes before each: OpenMP's threads go on spinning for some milliseconds after their
+    work, on cores that belong to the next one.
+    """
     for run in runs.values():
         for _ in range(warm):
             run()
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
+            time.sleep(REST)
             began = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - began)
