@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 from tests.distributed.shards import BOOSTERS, assert_same, fit_shards, shares, table, take
+from tests.helpers import on_shards
 
-from maboost import HistTreeClassifier, MABoostClassifier
+from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
 from maboost.learners.tree import binning
 
 
@@ -109,8 +110,6 @@ def test_a_column_of_two_kinds_is_refused():
     def X_of(rank):
         return (frame, text)[rank]
 
-    from tests.helpers import on_shards
-
     def work(comm):
         model = MABoostClassifier()
         model._comm = comm
@@ -171,6 +170,30 @@ def test_weights_and_classes_by_dictionary():
 def test_no_rows_at_all():
     with pytest.raises(ValueError, match="Found array with 0 sample"):
         fit_shards(MABoostClassifier(), [np.arange(0)] * 2, *table(10))
+
+
+def test_a_round_says_little():
+    """Messages are what more workers wait for: 3 histograms, 4 or 5 passes of the step, 8 others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 5))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=6000) > 0).astype(int)
+
+    def messages(rounds):
+        def work(comm):
+            said, original = [], comm._swap
+            comm._swap = lambda *args: said.append(args[0]) or original(*args)
+            model = SmoothBoostClassifier(
+                HistTreeClassifier(min_weight_fraction_leaf=1e-6), n_estimators=rounds,
+                smoothness=4.0, random_state=0,
+            )  # fmt: skip
+            model._comm = comm
+            model.fit(X[comm.rank :: 2], y[comm.rank :: 2])
+            return len(said)
+
+        (found,) = set(on_shards(2, work))
+        return found
+
+    assert (messages(22) - messages(2)) / 20 <= 15.5
 
 
 def test_one_clock_stops_all(monkeypatch):

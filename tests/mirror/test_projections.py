@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from unittest import mock
 
 import clarabel
 import numpy as np
@@ -24,6 +25,7 @@ from tests.helpers import (
     seeds,
 )
 
+from maboost import messages
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -406,9 +408,9 @@ def test_threads_change_no_bit_over_several_blocks(name):
 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("name", REGULARIZERS)
-@given(data=st.data(), count=st.integers(2, 4))
-@examples(8)
-def test_shards_change_no_bit(name, width, data, count):
+@given(data=st.data(), count=st.integers(2, 4), pool=st.sampled_from([0, 30, 2048]))
+@examples(12)
+def test_shards_change_no_bit(name, width, data, count, pool):
     weights, domain, theta = data.draw(many_rows(width, REGULARIZERS[name].upper))
     one = project(REGULARIZERS[name], domain, theta, BaseMeasure(weights, width))
     rows = cuts(len(weights), count, np.random.default_rng(len(weights)))
@@ -421,7 +423,10 @@ def test_shards_change_no_bit(name, width, data, count):
         mine = theta.reshape(-1, width)[part].reshape(-1)
         return project(REGULARIZERS[name], domain.restricted(inside), mine, measure)
 
-    found = on_shards(count, work)
+    with mock.patch.object(
+        messages, "_POOL", pool
+    ):  # what many entries do here, many more do in use
+        found = on_shards(count, work)
     assert {(part.center, part.tau) for part in found} == {(one.center, one.tau)}
     np.testing.assert_array_equal(np.concatenate([part.density for part in found]), one.density)
     np.testing.assert_array_equal(np.concatenate([part.dual for part in found]), one.dual)

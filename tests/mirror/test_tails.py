@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, seeds, vertex
 
+from maboost import messages
 from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
 from maboost.mirror.tails import linear_minimum, lower_tail
 
@@ -64,9 +65,15 @@ def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n):
         assert (found.level, found.below) == (heavy.min(), 0.0)
 
 
-@given(seed=seeds, n=st.integers(1, 120), count=st.integers(2, 4), sample=st.integers(1, 3))
-@examples(60)
-def test_shards_change_no_bit(seed, n, count, sample):
+@given(
+    seed=seeds,
+    n=st.integers(1, 120),
+    count=st.integers(2, 4),
+    sample=st.integers(1, 3),
+    pool=st.sampled_from([0, 9, 2048]),
+)
+@examples(90)
+def test_shards_change_no_bit(seed, n, count, sample, pool):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
     target = 0.4 * float(weights.sum())
@@ -78,7 +85,7 @@ def test_shards_change_no_bit(seed, n, count, sample):
         measure = BaseMeasure(np.ones(n)[part], comm=comm)
         return lower_tail(values[part], weights[part], target, measure)
 
-    with mock.patch.object(tails, "_SAMPLE", sample):
+    with mock.patch.object(tails, "_SAMPLE", sample), mock.patch.object(messages, "_POOL", pool):
         assert on_shards(count, work) == [whole] * count
 
 

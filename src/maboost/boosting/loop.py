@@ -183,12 +183,9 @@ class Run:
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        round = self._advance(found)
-        counts = np.array([found.rows, self._bytes_read() - read], dtype=np.int64)
-        rows_used, bytes_read = self.measure.comm.allreduce(counts, "sum").tolist()
+        round = self._advance(found, self._bytes_read() - read)
         self.samples.append(self.held.number)
-        seconds = time.perf_counter() - began
-        record = replace(round.record, rows_used=rows_used, bytes_read=bytes_read, seconds=seconds)
+        record = replace(round.record, seconds=time.perf_counter() - began)
         return replace(round, record=record)
 
     def _bytes_read(self) -> int:
@@ -332,7 +329,7 @@ class Run:
         loss, total = reproducible_sums([losses, mass], self.measure.comm)
         return -loss / total
 
-    def _advance(self, found: _Found) -> Round:
+    def _advance(self, found: _Found, bytes_read: int = 0) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -340,14 +337,14 @@ class Run:
         situation = Situation(
             booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
         )
-        step = scaled(booster.step(situation), booster.learning_rate)
+        step = scaled(booster.step(situation), booster.learning_rate, situation)
         moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
         settled = Settlement(
             self.game, measure, d, found.density, step.size, self.total_step
-        ).added_to(RowSums(self.margins, self.push, self.trust))
+        ).added_to(RowSums(self.margins, self.push, self.trust), (found.rows, bytes_read))
         self.rounds = t
         self.last_edge = edge
         self.smallest_edge = min(self.smallest_edge, edge)
@@ -400,6 +397,7 @@ class Run:
             smoothness=settled.largest_density,
             ess=1.0 / settled.square,
             nonzero=settled.nonzero,
-            rows_used=found.rows,
+            rows_used=settled.counts[0],
+            bytes_read=settled.counts[1],
             seconds=0.0,
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
-from maboost.comm import global_count
+from maboost.messages import reduced
 from maboost.mirror.coded import Coded, advance
 from maboost.mirror.kernels import settle_rows
 from maboost.mirror.measure import BaseMeasure
@@ -32,6 +32,8 @@ class Settled:
     nonzero : float
         The fraction of rows with weight.
     smallest_margin, largest_density : float
+    counts : list of int
+        The sums of what was to be counted along with it.
     """
 
     error: float
@@ -39,6 +41,7 @@ class Settled:
     nonzero: float
     smallest_margin: float
     largest_density: float
+    counts: list[int]
 
 
 class RowSums(NamedTuple):
@@ -68,8 +71,8 @@ class Settlement:
     step: float
     total_step: float
 
-    def added_to(self, sums: RowSums) -> Settled:
-        """Add it, and tell what became of the rows."""
+    def added_to(self, sums: RowSums, counts: tuple[int, ...] = ()) -> Settled:
+        """Add it, and tell what became of the rows; counts of this shard go along in the message."""
         rows = self.measure.of_rows
         others: list[tuple[int, float, float]] = []
 
@@ -78,15 +81,22 @@ class Settlement:
             others.append(other)
             return found
 
-        both = rows.folded(block)
+        folded = rows.folded_here(block)
+        held = sum(nonzero for nonzero, _, _ in others)
+        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
+        counted = np.array([held, *counts], dtype=np.int64)
+        folded, counted, ends = reduced(
+            [(folded, "sum"), (counted, "sum"), (ends.max(axis=0), "max")], rows.comm
+        )
+        both = rows.unfolded(folded)
         if both is None:  # a density beyond the grid
             wrong = self.game.worst_margins(sums.margins) <= 0.0
             square = self.measure.row_means(self.density) ** 2
             both = rows.integrals([wrong.astype(np.float64), square])
-        held = global_count(sum(nonzero for nonzero, _, _ in others), rows.comm)
-        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
-        least, most = rows.comm.allreduce(ends.max(axis=0), "max").tolist()
-        return Settled(both[0], both[1], held / rows.count, -least, most)
+        held, *counted = counted.tolist()
+        return Settled(
+            both[0], both[1], held / rows.count, -float(ends[0]), float(ends[1]), counted
+        )
 
     def _part_added_to(
         self, sums: RowSums, part: slice

@@ -309,7 +309,7 @@ def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArra
     level = 0.0
     if delta > 0.0:
         level = lower_tail(row_density, measure.rows_base * row_density, delta, measure).level
-    elif measure.minimum(row_density) > 0.0:
+    elif measure.minimum_here(row_density) > 0.0:
         return None
     keep = (row_density >= level) & (row_density > 0.0)
     return None if keep.all() else np.flatnonzero(keep)

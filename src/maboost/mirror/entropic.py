@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.comm import FixedPoint, SerialCommunicator, by_rank
+from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
@@ -37,33 +39,54 @@ def project_entropy(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
 ) -> Projected | None:
     """Entropy with one entry a row; None where the range of theta needs the generic path."""
-    problem = _Problem(theta, caps, measure)
-    if isinstance(caps, float) and math.isinf(caps):
-        mass = problem.mass()
-        if not mass > 1e-12:  # all on rows so light that the grid of the sum hardly sees them
-            return None
-        s = 1.0 / mass
-    else:
-        found = problem.scale_under_caps(guess)
-        if found is None or not 1e-12 < found < 1e12:
-            return None
-        s = found
+    problem = _Problem(theta, caps, measure, measure.maximum_here(theta))
+    s = problem.scale(guess)
+    if not problem.agreed:  # once more, knowing the largest entry of all shards
+        problem = _Problem(theta, caps, measure, problem.top)
+        s = problem.scale(guess)
+    if s is None or not 1e-12 < s < 1e12:
+        return None
     center, tau = problem.center, -math.log(s)
     return Projected(problem.density(s), center, tau, lambda: problem.dual(tau))
 
 
 class _Problem:
-    """One projection: the exponentials p = e^(theta - center), and sums over them."""
+    """One projection: the exponentials p = e^(theta - center), and sums over them.
 
-    def __init__(self, theta: Array, caps: Array | float, measure: BaseMeasure) -> None:
+    The center and the grid of the sums follow from the largest entry of *all* shards. This shard's own
+    nearly always leads to the same ones, so the problem is posed with that: the first message tells
+    whether all shards have the same one so (`agreed`), and the largest entry of all (`top`).
+    """
+
+    def __init__(self, theta: Array, caps: Array | float, measure: BaseMeasure, top: float) -> None:
         self.theta = theta
         self.caps = caps
         self.measure = measure
-        top = measure.maximum(theta)
-        self.center = 0.0 if abs(top) <= _MODEST else top  # what need not be subtracted is not
-        self.grid = mass_scale(caps, measure, math.exp(top - self.center))
+        self.own_top = self.top = top
+        self.agreed = False
+        self.center, self.grid = self.frame(top)
         self.p = np.empty_like(theta)
         self.filled = False
+
+    def frame(self, top: float) -> tuple[float, FixedPoint]:
+        """The center, and the grid of the sums, for this largest entry."""
+        center = 0.0 if abs(top) <= _MODEST else top  # what need not be subtracted is not
+        most = math.exp(top - center) if math.isfinite(top) else 1.0
+        return center, mass_scale(self.caps, self.measure, most)
+
+    def agree(self, tops: Array) -> bool:
+        """Whether these largest entries, one a shard, all lead to the same frame."""
+        self.top = float(tops.max())
+        frame = self.frame(self.top)
+        self.agreed = all(self.frame(top) == frame for top in tops.tolist())
+        return self.agreed
+
+    def scale(self, guess: float | None) -> float | None:
+        """The factor s that makes the mass one; None where it is not found, or nothing is agreed."""
+        if not (isinstance(self.caps, float) and math.isinf(self.caps)):
+            return self.scale_under_caps(guess)
+        mass = self.mass()
+        return 1.0 / mass if mass > 1e-12 else None
 
     def exponentials(self, part: slice) -> Array:
         """A block of p, computed when first asked for."""
@@ -76,7 +99,7 @@ class _Problem:
         return block
 
     def mass(self) -> float:
-        """The integral of p."""
+        """The integral of p (zero where nothing is agreed)."""
         base = self.measure.entries
 
         def work(a: int, b: int) -> Integers:
@@ -86,7 +109,10 @@ class _Problem:
             return sums
 
         sums = np.sum(self.measure.threads.over(self.theta.size, work), axis=0)
-        return self.grid.value(*self.measure.comm.allreduce(sums, "sum").tolist())
+        told = by_rank(np.array([*sums, *_bits(self.own_top)]), self.measure.comm)
+        if not self.agree(told[:, 2].view(np.float64)):
+            return 0.0
+        return self.grid.value(*told[:, :2].sum(axis=0).tolist())
 
     def density(self, s: float) -> Array:
         """min(cap, s p), in place of p."""
@@ -109,12 +135,17 @@ class _Problem:
         return out
 
     def scale_under_caps(self, guess: float | None) -> float | None:
-        """The factor s: Newton's method inside a bracket, which moves where it misses the root."""
-        s, margin = self.first_guess(guess)
+        """Newton's method inside a bracket, which moves where it misses the root."""
+        near = self.first_guess(guess)
+        if near is None:
+            return None
+        s, margin = near
         low, high = s / margin, s * margin
         for _ in range(40):
-            sums = _Sums(self, *self.classified(low, high))
-            free, capped = sums.at(low)
+            sums = _Sums(self, *self.classified(low, high), low)
+            if not self.agreed:
+                return None
+            free, capped = sums.at_low
             if free * low + capped > 1.0 and low > 1e-13:
                 low, high = low / margin**4, low
             else:
@@ -126,14 +157,15 @@ class _Problem:
             margin = margin**2
         return None
 
-    def first_guess(self, guess: float | None) -> tuple[float, float]:
-        """Where s may be, and a factor either way that should hold it."""
+    def first_guess(self, guess: float | None) -> tuple[float, float] | None:
+        """Where s may be, and a factor either way that should hold it; None where nothing is agreed."""
         if guess is not None:
             return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
         pick = sample(self.theta.size)
         some = np.exp(self.theta[pick] - self.center)
         s = kernels.entropy_guess(some, self.measure.entries[pick], part_of(self.caps, pick))
-        return float(self.measure.comm.broadcast(np.array([s]))[0]), 1.06
+        told = by_rank(np.array([s, self.own_top]), self.measure.comm)
+        return (float(told[0, 0]), 1.06) if self.agree(told[:, 1]) else None
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
         """Sums over entries whose place is the same for all s in the bracket; the other entries."""
@@ -156,19 +188,40 @@ class _Problem:
 
 
 class _Sums:
-    """The free and the capped mass anywhere in a bracket."""
+    """The free and the capped mass anywhere in a bracket.
 
-    def __init__(self, problem: _Problem, decided: Integers, undecided: Array) -> None:
-        self.problem = problem
-        self.decided = decided
-        self.undecided = undecided
+    Where the entries that it leaves open are few, all shards know all of them from the first message,
+    and no other is needed. Where they are many, Newton's method asks for the few around its next place.
+
+    Attributes
+    ----------
+    at_low : tuple of float
+        The two at the lower end.
+    """
+
+    def __init__(self, problem: _Problem, decided: Integers, undecided: Array, low: float) -> None:
+        self.problem, self.grid = problem, problem.grid
+        self.decided, self.undecided = decided, undecided
+        self.comm = problem.measure.comm
+        told = [*self._here(low), *decided, *_bits(problem.own_top)]
+        table, everyone = pooled(np.array(told, dtype=np.int64), undecided, self.comm)
+        problem.agree(table[:, 8].view(np.float64))
+        self.at_low = self._masses(table[:, :4].sum(axis=0))
+        if everyone is not None:
+            self.decided, self.undecided = table[:, 4:8].sum(axis=0), everyone
+            self.comm = SerialCommunicator()
+
+    def _here(self, s: float) -> Integers:
+        found: Integers = kernels.entropy_at(self.undecided, self.decided, s, self.grid[:3])
+        return found
+
+    def _masses(self, sums: Integers) -> tuple[float, float]:
+        total = sums.tolist()
+        return self.grid.value(*total[:2]), self.grid.value(*total[2:])
 
     def at(self, s: float) -> tuple[float, float]:
         """The integral of p over free entries, and of the caps over capped ones."""
-        grid = self.problem.grid
-        sums = kernels.entropy_at(self.undecided, self.decided, s, grid[:3])
-        total = self.problem.measure.comm.allreduce(sums, "sum").tolist()
-        return grid.value(*total[:2]), grid.value(*total[2:])
+        return self._masses(self.comm.allreduce(self._here(s), "sum"))
 
     def newton(self, s: float, high: float, free: float, capped: float) -> tuple[float, bool]:
         """From below: the root and True, or where the bracket ended and False (NaN: no free mass).
@@ -183,9 +236,27 @@ class _Sums:
                 return s, True
             if new > high:
                 break
+            if self.comm.size > 1:
+                high = min(high, new + (new - s) / 16.0)  # each step is far shorter than the last
+                inside = self.within(new, high)
+                return inside.newton(new, high, *inside.at_low)
             s = new
             free, capped = self.at(s)
         return s, False
+
+    def within(self, low: float, high: float) -> _Sums:
+        """The same for a narrower bracket."""
+        p, base, caps = self.undecided
+        decided = kernels.entropy_decided(p, base, caps, low, high, self.grid[:3])
+        marks = np.empty(p.size, dtype=np.uint8)
+        kernels.entropy_undecided(p, caps, low, high, marks)
+        open_ = self.undecided[:, marks.view(bool)]
+        return _Sums(self.problem, self.decided + np.array(decided), open_, low)
+
+
+def _bits(value: float) -> Integers:
+    """A float for a message of integers."""
+    return np.array([value]).view(np.int64)
 
 
 def project_entropy_rows(

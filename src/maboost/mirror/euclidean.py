@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import fixed_point
+from maboost.comm import SerialCommunicator, fixed_point
+from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
@@ -123,18 +124,25 @@ class _Problem:
 
 
 class _Sums:
-    """The moment and mass of free entries and the mass of capped ones, anywhere in a bracket."""
+    """The moment and mass of free entries and the mass of capped ones, anywhere in a bracket.
+
+    Where the entries that it leaves open are few, one message tells them to all shards.
+    """
 
     def __init__(self, problem: _Problem, decided: Integers, undecided: Array) -> None:
         self.problem = problem
-        self.decided = decided
-        self.undecided = undecided
+        self.decided, self.undecided = decided, undecided
+        self.comm = problem.measure.comm
+        told, everyone = pooled(decided, undecided, self.comm)
+        if everyone is not None:
+            self.decided, self.undecided = told.sum(axis=0), everyone
+            self.comm = SerialCommunicator()
 
     def at(self, tau: float) -> tuple[float, float, float]:
         problem = self.problem
         part = kernels.euclidean_decided(*self.undecided, problem.center, tau, tau, *problem.grids)
         sums = self.decided + np.array(part, dtype=np.int64)
-        total = problem.measure.comm.allreduce(sums, "sum").tolist()
+        total = self.comm.allreduce(sums, "sum").tolist()
         mass = problem.mass_grid.value
         return problem.moment_grid.value(*total[:2]), mass(*total[2:4]), mass(*total[4:])
 

@@ -26,12 +26,13 @@ from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Euclidean
 
-__all__ = ["Corrected", "joint_corrective"]
+__all__ = ["Corrected", "joint_corrective", "shorter_shift"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
+_SMALL = 0.05  # of a shift: where caps add no more, what they add to a shorter step is known well
 
 
 class Corrected(NamedTuple):
@@ -157,8 +158,36 @@ def _without_caps(
     found = _by_leaf_sums(coded, state, edge, measure)
     if found is None or found.step > 5.0:
         return None
+    return found.step, _free_shift(coded, state, found.step, measure)
+
+
+def _free_shift(coded: Coded, state: AscentState, step: float, measure: BaseMeasure) -> float:
+    """The shift of a step if no cap matters."""
     masses = coded.masses(state.density, measure, state.mass)
-    return found.step, math.log(float(np.sum(masses * np.exp(found.step * coded.values))))
+    return math.log(float(np.sum(masses * np.exp(step * coded.values))))
+
+
+def shorter_shift(
+    ascent: MirrorAscent,
+    state: AscentState,
+    direction: Array | Coded,
+    measure: BaseMeasure,
+    found: Corrected,
+    share: float,
+) -> float | None:
+    """About where the shift of only a `share` of a step is; None where that is not known well.
+
+    What the caps add to the shift grows between linearly and quadratically with the step.
+    """
+    if not isinstance(direction, Coded) or found.shift is None or found.step > 5.0:
+        return None
+    if type(ascent.regularizer) is not Entropy or ascent.update != "active":
+        return None
+    added = found.shift - _free_shift(direction, state, found.step, measure)
+    if not abs(added) < _SMALL:
+        return None
+    free = _free_shift(direction, state, share * found.step, measure)
+    return free + 0.5 * share * (1.0 + share) * added
 
 
 def _by_leaf_sums(
@@ -203,9 +232,9 @@ class _Problem:
         self.measure = measure
         caps = ascent.domain.row_caps()
         self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
-        flat = np.atleast_1d(np.asarray(self.caps))
-        self.endless = math.isinf(measure.maximum(flat))
-        highest = max(measure.maximum(flat[np.isfinite(flat)]), 1.0)
+        top, finite = measure.highest_caps(self.caps)
+        self.endless = math.isinf(top)
+        highest = max(finite, 1.0)
         if self.endless:
             highest = max(highest, 4.0 * measure.maximum(state.density))
         self.bound = 16.0 * highest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -79,6 +80,7 @@ class BaseMeasure:
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
         self._of_rows: BaseMeasure | None = None
+        self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
 
     @property
@@ -108,6 +110,19 @@ class BaseMeasure:
         if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
         return known[1]
+
+    def highest_caps(self, caps: Array | float) -> tuple[float, float]:
+        """The highest cap over all shards, and the highest that is finite (minus infinity: none is).
+
+        Kept for the last caps asked: those of a fit are the same in every round.
+        """
+        if isinstance(caps, float):
+            return caps, caps if math.isfinite(caps) else -math.inf
+        if self._highest is None or self._highest[0] is not caps:
+            ends = [np.max(some, initial=-np.inf) for some in (caps, caps[np.isfinite(caps)])]
+            highest, finite = self.comm.allreduce(np.array(ends), "max").tolist()
+            self._highest = caps, (highest, finite)
+        return self._highest[1]
 
     def integral(self, values: Array) -> float:
         """Sum of D * values over entries, over all shards, reproducibly."""
@@ -148,11 +163,20 @@ class BaseMeasure:
 
         None where some term does not fit the grid.
         """
+        return self.unfolded(self.comm.allreduce(self.folded_here(sums), "sum"))
+
+    def folded_here(self, sums: Callable[[slice], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """The sums over this shard, flat."""
         parts = self.threads.over(self.entries.size, lambda a, b: sums(slice(a, b)))
-        total = self.comm.allreduce(np.sum(parts, axis=0).reshape(-1), "sum").reshape(-1, 4)
-        if total[:, 3].any():
+        total: NDArray[np.int64] = np.sum(parts, axis=0).reshape(-1)
+        return total
+
+    def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
+        """What such sums stand for; None where some term does not fit the grid."""
+        rows = total.reshape(-1, 4)
+        if rows[:, 3].any():
             return None
-        return [self.grid.value(*row[:3]) for row in total.tolist()]
+        return [self.grid.value(*row[:3]) for row in rows.tolist()]
 
     def row_integral(self, values: Array) -> float:
         """Sum of D * values over rows, one value a row."""
@@ -168,25 +192,26 @@ class BaseMeasure:
 
     def maximum(self, values: Array) -> float:
         """The largest value over all shards (minus infinity if there is none)."""
-        parts = self.threads.over(
-            values.size, lambda a, b: float(np.max(values[a:b], initial=-np.inf))
-        )
-        return float(self.comm.allreduce(np.array([max(parts)]), "max")[0])
-
-    def extent(self, values: Array) -> tuple[float, float]:
-        """The smallest and the largest value over all shards."""
-
-        def work(a: int, b: int) -> tuple[float, float]:
-            part = values[a:b]
-            return -float(np.min(part, initial=np.inf)), float(np.max(part, initial=-np.inf))
-
-        parts = self.threads.over(values.size, work)
-        low, high = self.comm.allreduce(np.max(parts, axis=0), "max").tolist()
-        return -low, high
+        return float(self.comm.allreduce(np.array([self.maximum_here(values)]), "max")[0])
 
     def minimum(self, values: Array) -> float:
         """The smallest value over all shards (infinity if there is none)."""
-        parts = self.threads.over(
-            values.size, lambda a, b: float(np.min(values[a:b], initial=np.inf))
+        return float(self.comm.allreduce(np.array([self.minimum_here(values)]), "min")[0])
+
+    def extent(self, values: Array) -> tuple[float, float]:
+        """The smallest and the largest value over all shards."""
+        ends = np.array([-self.minimum_here(values), self.maximum_here(values)])
+        low, high = self.comm.allreduce(ends, "max").tolist()
+        return -low, high
+
+    def maximum_here(self, values: Array) -> float:
+        """The largest value of this shard."""
+        return max(
+            self.threads.over(values.size, lambda a, b: float(np.max(values[a:b], initial=-np.inf)))
         )
-        return float(self.comm.allreduce(np.array([min(parts)]), "min")[0])
+
+    def minimum_here(self, values: Array) -> float:
+        """The smallest value of this shard."""
+        return min(
+            self.threads.over(values.size, lambda a, b: float(np.min(values[a:b], initial=np.inf)))
+        )

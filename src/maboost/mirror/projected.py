@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -75,11 +74,8 @@ def sample(n: int) -> slice:
 
 def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
     """The grid for sums of base, of base*p with p <= most and of base*cap."""
-    if isinstance(caps, float):
-        top = caps if math.isfinite(caps) else most
-    else:
-        top = measure.maximum(caps[np.isfinite(caps)])
-    return fixed_point(measure.largest * max(top, most), measure.count)
+    finite = measure.highest_caps(caps)[1]
+    return fixed_point(measure.largest * max(finite, most), measure.count)
 
 
 def joined(parts: list[tuple[Integers, list[Array]]]) -> tuple[Integers, Array]:

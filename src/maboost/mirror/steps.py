@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, whole_direction
-from maboost.mirror.joint import joint_corrective
+from maboost.mirror.joint import Corrected, joint_corrective, shorter_shift
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 from maboost.mirror.projections import project
@@ -250,6 +250,14 @@ def gain_slope(s: Situation, step: float) -> float:
     return edge + s.l1 * (mass[0] - 1.0) if mass else edge
 
 
-def scaled(step: Step, learning_rate: float) -> Step:
+def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     """The step times the learning rate; a final step stays whole, since it must reach its target."""
-    return step if step.final else replace(step, size=learning_rate * step.size, guess=None)
+    if step.final or learning_rate == 1.0:
+        return step
+    guess = None
+    if step.guess is not None:
+        guess = shorter_shift(
+            situation.ascent, situation.state, situation.direction, situation.measure,
+            Corrected(step.size, step.guess), learning_rate,
+        )  # fmt: skip
+    return replace(step, size=learning_rate * step.size, guess=guess)

@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from maboost.comm import fixed_point, split
+from maboost.comm import (
+    Communicator,
+    FixedPoint,
+    SerialCommunicator,
+    by_rank,
+    fixed_point,
+    split,
+    sums_of_all,
+)
+from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import BLOCK, blocks, joined, marks_for
+from maboost.threads import Threads
 
 __all__ = ["LowerTail", "linear_minimum", "lower_tail"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _BUCKETS = 1024
 _SAMPLE = 4096
@@ -60,33 +72,6 @@ def _in_bucket(values, low, factor, last, chosen, marks):
         marks[i] = min(int((values[i] - low) * factor), last) == chosen
 
 
-def _bucketed(
-    values: Array, weights: Array, low: float, factor: float, grids: Grids, measure: BaseMeasure
-) -> NDArray[np.int64]:
-    """The sums of all buckets over all shards."""
-
-    def work(a: int, b: int) -> NDArray[np.int64]:
-        sums = np.zeros((_BUCKETS, 4), dtype=np.int64)
-        _bucket_sums(values[a:b], weights[a:b], low, factor, *grids, sums)
-        return sums
-
-    sums = np.sum(measure.threads.over(values.size, work), axis=0)
-    return measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 4)
-
-
-def _members(
-    values: Array, low: float, factor: float, chosen: int, measure: BaseMeasure
-) -> NDArray[np.bool_]:
-    """Which values lie in the chosen bucket."""
-    marks = np.empty(values.size, dtype=bool)
-
-    def work(a: int, b: int) -> None:
-        _in_bucket(values[a:b], low, factor, _BUCKETS - 1, chosen, marks[a:b])
-
-    measure.threads.over(values.size, work)
-    return marks
-
-
 @njit(nogil=True, cache=True)
 def _sums_between(values, weights, low, high, weight_scale, moment_scale):
     """Folded sums of weight and of weight * value over values in [low, high)."""
@@ -109,54 +94,136 @@ def _mark_between(values, low, high, marks):
         marks[i] = (values[i] >= low) & (values[i] < high)
 
 
-def _bracket(
-    values: Array, weights: Array, target: float, count: int, measure: BaseMeasure
-) -> tuple[float, float]:
-    """Two values that should enclose the level, from a sample of one shard's rows."""
+class _Open(NamedTuple):
+    """Entries among which the level is.
+
+    Attributes
+    ----------
+    values, weights : arrays
+        This shard's; those of all shards where `comm` is of one.
+    low, high : float
+        The extent of the values over all shards.
+    below : array
+        Folded sums, over all shards, of the entries below these.
+    comm : Communicator
+    """
+
+    values: Array
+    weights: Array
+    low: float
+    high: float
+    below: Integers
+    comm: Communicator
+
+
+@dataclass(frozen=True)
+class _Search:
+    """For the level at which the weight reaches `target`: every step is two messages at most."""
+
+    target: float
+    weight_grid: FixedPoint
+    moment_grid: FixedPoint
+    threads: Threads
+
+    def weight(self, sums: Integers) -> float:
+        return self.weight_grid.value(*sums[:2].tolist())
+
+    @property
+    def grids(self) -> Grids:
+        return self.weight_grid[:3], self.moment_grid[:3]
+
+    def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
+        """The bucket between two values that holds the level; None where it is not between them."""
+        below, found = self._between(whole, first, math.nextafter(last, math.inf))
+        inside = whole._replace(values=found[0], weights=found[1], low=first, high=last)
+        factor = _BUCKETS / (last - first) if last > first else 0.0
+        factor = factor if math.isfinite(factor) else 0.0
+        below, sums = sums_of_all([below, self._bucketed(inside, factor)], whole.comm)
+        if not self.weight(below) < self.target <= self.weight(below + sums.sum(axis=0)):
+            return None
+        return self._chosen(inside._replace(below=below), factor, sums)
+
+    def narrowed(self, part: _Open, factor: float) -> _Open:
+        """The bucket that holds the level."""
+        (sums,) = sums_of_all([self._bucketed(part, factor)], part.comm)
+        return self._chosen(part, factor, sums)
+
+    def _between(self, whole: _Open, low: float, high: float) -> tuple[Integers, Array]:
+        """Sums of this shard below `low`, and its entries from there to below `high`."""
+        values, weights = whole.values, whole.weights
+
+        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
+            sums, found = np.zeros(4, dtype=np.int64), [np.empty((3, 0))]
+            marks = marks_for(min(BLOCK, b - a))
+            for part, _ in blocks(0.0, a, b):
+                sums += _sums_between(values[part], weights[part], -math.inf, low, *self.grids)
+                marks[part.stop - part.start :] = 0
+                _mark_between(values[part], low, high, marks)
+                found.append(kernels.gather(marks, values[part], weights[part], 0.0))
+            return sums, found
+
+        return joined(self.threads.over(values.size, work))
+
+    def _bucketed(self, part: _Open, factor: float) -> Integers:
+        """The sums of this shard by bucket."""
+
+        def work(a: int, b: int) -> Integers:
+            sums = np.zeros((_BUCKETS, 4), dtype=np.int64)
+            _bucket_sums(part.values[a:b], part.weights[a:b], part.low, factor, *self.grids, sums)
+            return sums
+
+        found: Integers = np.sum(self.threads.over(part.values.size, work), axis=0)
+        return found
+
+    def _chosen(self, part: _Open, factor: float, sums: Integers) -> _Open:
+        """The bucket of these sums in which the target is reached; all of it here if it is small."""
+        running = np.cumsum(sums, axis=0) + part.below
+        chosen = bisect_left(
+            range(_BUCKETS - 1), self.target, key=lambda j: self.weight(running[j])
+        )
+        while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
+            chosen -= 1
+        below = running[chosen - 1] if chosen > 0 else part.below
+        marks = self._members(part, factor, chosen)
+        held = np.stack([part.values[marks], part.weights[marks]])
+        ends = np.array([-np.min(held[0], initial=np.inf), np.max(held[0], initial=-np.inf)])
+        told, everyone = pooled(ends.view(np.int64), held, part.comm)
+        low, high = told.view(np.float64).max(axis=0).tolist()
+        if everyone is not None:
+            return _Open(everyone[0], everyone[1], -low, high, below, SerialCommunicator())
+        return _Open(held[0], held[1], -low, high, below, part.comm)
+
+    def _members(self, part: _Open, factor: float, chosen: int) -> NDArray[np.bool_]:
+        """Which values of this shard lie in the chosen bucket."""
+        values, marks = part.values, np.empty(part.values.size, dtype=bool)
+
+        def work(a: int, b: int) -> None:
+            _in_bucket(values[a:b], part.low, factor, _BUCKETS - 1, chosen, marks[a:b])
+
+        self.threads.over(values.size, work)
+        return marks
+
+
+def _guess(values: Array, weights: Array, target: float, count: float) -> tuple[float, float]:
+    """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
     pick = slice(0, values.size, max(values.size // _SAMPLE, 1))
     some = values[pick]
     order = np.argsort(some)
-    ends = np.zeros(2)
-    if some.size:
-        reached = np.cumsum(weights[pick][order]) * (count / some.size)
-        rank = int(np.searchsorted(reached, target))
-        blur = 4 + 4 * math.isqrt(rank * (some.size - rank) // some.size)  # standard deviations
-        at = np.array([rank - blur, rank + blur])
-        ends = some[order[np.clip(at, 0, some.size - 1)]]
-        if at[0] < 0:
-            ends[0] = -math.inf
-        if at[1] >= some.size:
-            ends[1] = math.inf
-    low, high = measure.comm.broadcast(ends).tolist()
-    return low, high
-
-
-def _bracketed(
-    values: Array, weights: Array, low: float, high: float, grids: Grids, measure: BaseMeasure
-) -> tuple[NDArray[np.int64], Array]:
-    """Sums below `low` and from there to below `high` over all shards; this shard's entries there."""
-
-    def work(a: int, b: int) -> tuple[NDArray[np.int64], list[Array]]:
-        sums, found = np.zeros(4, dtype=np.int64), [np.empty((3, 0))]
-        marks = marks_for(min(BLOCK, b - a))
-        for part, _ in blocks(0.0, a, b):
-            sums += _sums_between(values[part], weights[part], -math.inf, low, *grids)
-            marks[part.stop - part.start :] = 0
-            _mark_between(values[part], low, high, marks)
-            found.append(kernels.gather(marks, values[part], weights[part], 0.0))
-        return sums, found
-
-    below, found = joined(measure.threads.over(values.size, work))
-    inside = _sums_between(found[0], found[1], -math.inf, math.inf, *grids)
-    both = np.array([below, inside], dtype=np.int64)
-    return measure.comm.allreduce(both.reshape(-1), "sum").reshape(2, 4), found[:2]
+    reached = np.cumsum(weights[pick][order]) * (count / some.size)
+    rank = int(np.searchsorted(reached, target))
+    blur = 4 + 4 * math.isqrt(rank * (some.size - rank) // some.size)  # standard deviations
+    low, high = rank - blur, rank + blur
+    return (
+        float(some[order[low]]) if low >= 0 else -math.inf,
+        float(some[order[high]]) if high < some.size else math.inf,
+    )
 
 
 def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasure) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
 
-    Where there are many rows, a sample says first between which values to look; the result does not
-    depend on it.
+    Where there are many rows, a sample of one shard says first between which values to look; the result
+    does not depend on it.
 
     Returns
     -------
@@ -171,45 +238,29 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     >>> lower_tail(np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.5]), 0.75, rows)
     LowerTail(level=2.0, below=0.5, integral=1.0)
     """
-    count = int(measure.comm.allreduce(np.array([values.size], dtype=np.int64), "sum")[0])
-    low, high = measure.extent(values)
-    heaviest = max(measure.maximum(weights), 0.0)
+    some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
+    between = -math.inf, math.inf
+    if some.size and measure.count > 16 * _SAMPLE:
+        between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
+    told = [some.size, -measure.minimum_here(some), measure.maximum_here(some)]
+    table = by_rank(np.array([*told, measure.maximum_here(their), *between]), measure.comm)
+    low, high, heaviest = table[:, 1:4].max(axis=0).tolist()
+    low, heaviest, count = -low, max(heaviest, 0.0), int(table[:, 0].sum())
     weight_grid = fixed_point(heaviest, count)
     moment_grid = fixed_point(heaviest * max(abs(low), abs(high)), count)
-    grids = weight_grid[:3], moment_grid[:3]
-    some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
-    below = np.zeros(4, dtype=np.int64)
+    search = _Search(target, weight_grid, moment_grid, measure.threads)
+    part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
     if count > 16 * _SAMPLE:
-        first, last = _bracket(some, their, target, count, measure)
-        after = math.nextafter(last, math.inf)
-        sums, inside = _bracketed(some, their, first, after, grids, measure)
-        if (
-            weight_grid.value(*sums[0, :2].tolist())
-            < target
-            <= weight_grid.value(*sums[:, :2].sum(axis=0).tolist())
-        ):
-            below, (some, their) = sums[0], inside
-            low, high = measure.extent(some)
-    while True:
-        factor = _BUCKETS / (high - low) if high > low else math.inf
-        if not math.isfinite(factor):
-            level = low if high == low else high
-            break
-        sums = _bucketed(some, their, low, factor, grids, measure)
-        running = np.cumsum(sums, axis=0) + below
-        chosen = bisect_left(
-            range(_BUCKETS - 1), target, key=lambda j: weight_grid.value(*running[j, :2].tolist())
-        )
-        while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
-            chosen -= 1
-        if chosen > 0:
-            below = running[chosen - 1]
-        marks = _members(some, low, factor, chosen, measure)
-        some, their = some[marks], their[marks]
-        low, high = measure.extent(some)
-    held = weight_grid.value(*below[:2].tolist())
-    part = moment_grid.value(*below[2:].tolist())
-    return LowerTail(level, held, part + (target - held) * level)
+        first, last = table[np.argmax(table[:, 0]), 4:].tolist()
+        part = search.bracketed(part, max(first, low), min(last, high)) or part
+    while math.isfinite(
+        factor := _BUCKETS / (part.high - part.low) if part.high > part.low else math.inf
+    ):
+        part = search.narrowed(part, factor)
+    level = part.low if part.high == part.low else part.high
+    held = search.weight(part.below)
+    moment = moment_grid.value(*part.below[2:].tolist())
+    return LowerTail(level, held, moment + (target - held) * level)
 
 
 def linear_minimum(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
+from maboost.comm import Communicator, SerialCommunicator, counted_sums
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
@@ -144,8 +144,8 @@ class TreeProducer:
         rewards: Array | None,
         table: TreeProducer | Resident,
     ) -> Rewards:
-        comm = self.learner.comm
-        packing = Packing.of(global_count(len(weights), comm), reproducible_sum(weights, comm))
+        (total,), (count,) = counted_sums([weights], self.learner.comm)
+        packing = Packing.of(count, total)
         cells = pack_weights(weights, packing, self.learner.threads)
         if self.n_classes > 2:
             assert rewards is not None
