@@ -17,11 +17,9 @@ from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
-    BLOCK,
     Projected,
     blocks,
     joined,
-    marks_for,
     mass_scale,
     part_of,
     sample,
@@ -32,17 +30,18 @@ __all__ = ["project_entropy", "project_entropy_rows"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
 _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
 
 
 def project_entropy(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
     """Entropy with one entry a row; None where the range of theta needs the generic path."""
-    problem = _Problem(theta, caps, measure, measure.maximum_here(theta))
+    problem = _Problem(theta, caps, measure, measure.maximum_here(theta), out)
     s = problem.scale(guess)
     if not problem.agreed:  # once more, knowing the largest entry of all shards
-        problem = _Problem(theta, caps, measure, problem.top)
+        problem = _Problem(theta, caps, measure, problem.top, out)
         s = problem.scale(guess)
     if s is None or not 1e-12 < s < 1e12:
         return None
@@ -58,14 +57,16 @@ class _Problem:
     whether all shards have the same one so (`agreed`), and the largest entry of all (`top`).
     """
 
-    def __init__(self, theta: Array, caps: Array | float, measure: BaseMeasure, top: float) -> None:
+    def __init__(
+        self, theta: Array, caps: Array | float, measure: BaseMeasure, top: float, p: Array
+    ) -> None:
         self.theta = theta
         self.caps = caps
         self.measure = measure
         self.own_top = self.top = top
         self.agreed = False
         self.center, self.grid = self.frame(top)
-        self.p = np.empty_like(theta)
+        self.p = p  # room for them
         self.filled = False
 
     def frame(self, top: float) -> tuple[float, FixedPoint]:
@@ -76,9 +77,9 @@ class _Problem:
 
     def agree(self, tops: Array) -> bool:
         """Whether these largest entries, one a shard, all lead to the same frame."""
-        self.top = float(tops.max())
-        frame = self.frame(self.top)
-        self.agreed = all(self.frame(top) == frame for top in tops.tolist())
+        own, *others = tops.tolist()
+        self.top = max(own, *others) if others else own
+        self.agreed = not others or len({self.frame(top) for top in (self.top, own, *others)}) == 1
         return self.agreed
 
     def scale(self, guess: float | None) -> float | None:
@@ -161,26 +162,26 @@ class _Problem:
         """Where s may be, and a factor either way that should hold it; None where nothing is agreed."""
         if guess is not None:
             return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
-        pick = sample(self.theta.size)
+        pick = sample(self.theta.size, 1 << 14)
         some = np.exp(self.theta[pick] - self.center)
-        s = kernels.entropy_guess(some, self.measure.entries[pick], part_of(self.caps, pick))
-        told = by_rank(np.array([s, self.own_top]), self.measure.comm)
-        return (float(told[0, 0]), 1.06) if self.agree(told[:, 1]) else None
+        margin = 1.0 + _DEVIATIONS / math.sqrt(max(some.size, 1))
+        base, limits = self.measure.entries[pick], part_of(self.caps, pick)
+        s = kernels.entropy_guess(some, base, limits)
+        told = by_rank(np.array([s, margin, self.own_top]), self.measure.comm)
+        return (float(told[0, 0]), float(told[0, 1])) if self.agree(told[:, 2]) else None
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
         """Sums over entries whose place is the same for all s in the bracket; the other entries."""
         base = self.measure.entries
 
-        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
-            found, sums = [np.empty((3, 0))], np.zeros(4, dtype=np.int64)
-            marks = marks_for(min(BLOCK, b - a))
+        def work(a: int, b: int) -> tuple[Integers, Array]:
+            found = []
             for part, limits in blocks(self.caps, a, b):
-                block = self.exponentials(part)
-                sums += kernels.entropy_decided(block, base[part], limits, low, high, self.grid[:3])
-                marks[block.size :] = 0
-                kernels.entropy_undecided(block, limits, low, high, marks)
-                found.append(kernels.gather(marks, block, base[part], limits))
-            return sums, found
+                p = self.exponentials(part)
+                found.append(
+                    kernels.entropy_classify(p, base[part], limits, low, high, self.grid[:3])
+                )
+            return joined(found)
 
         result = joined(self.measure.threads.over(self.theta.size, work))
         self.filled = True
@@ -246,12 +247,8 @@ class _Sums:
 
     def within(self, low: float, high: float) -> _Sums:
         """The same for a narrower bracket."""
-        p, base, caps = self.undecided
-        decided = kernels.entropy_decided(p, base, caps, low, high, self.grid[:3])
-        marks = np.empty(p.size, dtype=np.uint8)
-        kernels.entropy_undecided(p, caps, low, high, marks)
-        open_ = self.undecided[:, marks.view(bool)]
-        return _Sums(self.problem, self.decided + np.array(decided), open_, low)
+        decided, open_ = kernels.entropy_classify(*self.undecided, low, high, self.grid[:3])
+        return _Sums(self.problem, self.decided + decided, open_, low)
 
 
 def _bits(value: float) -> Integers:
@@ -260,7 +257,7 @@ def _bits(value: float) -> Integers:
 
 
 def project_entropy_rows(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
     """Entropy with several entries a row and caps on the rows' totals.
 
@@ -273,8 +270,9 @@ def project_entropy_rows(
     inside = table - tops[:, None]
     log_means = np.log(np.exp(inside).mean(axis=1))
     near = None if guess is None else guess - center
-    found = project_entropy((tops - center) + log_means, caps, measure.of_rows, near)
+    totals = (tops - center) + log_means
+    found = project_entropy(totals, caps, measure.of_rows, near, np.empty_like(totals))
     if found is None:
         return None
     dual = (inside + (found.dual - log_means)[:, None]).reshape(-1)
-    return Projected(np.exp(dual), center, found.center + found.tau, lambda: dual)
+    return Projected(np.exp(dual, out=out), center, found.center + found.tau, lambda: dual)

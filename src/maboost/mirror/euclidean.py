@@ -17,11 +17,8 @@ from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
-    BLOCK,
     Projected,
-    blocks,
     joined,
-    marks_for,
     mass_scale,
     part_of,
     sample,
@@ -36,7 +33,7 @@ _RESOLVED = 1e3  # a shift up to here is known to 1e-13
 
 
 def project_euclidean(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
     """Euclidean with one entry a row; None where the range of theta needs the generic path."""
     lowest, center = measure.extent(theta)
@@ -49,7 +46,7 @@ def project_euclidean(
         if tau is None:
             break
         if abs(tau) <= _RESOLVED:
-            return problem.projected(tau)
+            return problem.projected(tau, out)
         center = guess = center + tau  # once more, with the rows around the root in full precision
     return None
 
@@ -98,26 +95,21 @@ class _Problem:
         """Sums over entries whose place is the same for all tau in the bracket; the other entries."""
         base, bracket = self.measure.entries, (self.center, low, high)
 
-        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
-            found, sums = [np.empty((3, 0))], np.zeros(6, dtype=np.int64)
-            marks = marks_for(min(BLOCK, b - a))
-            for part, limits in blocks(self.caps, a, b):
-                theta = self.theta[part]
-                sums += kernels.euclidean_decided(theta, base[part], limits, *bracket, *self.grids)
-                marks[theta.size :] = 0
-                kernels.euclidean_undecided(theta, limits, *bracket, marks)
-                found.append(kernels.gather(marks, theta, base[part], limits))
-            return sums, found
+        def work(a: int, b: int) -> tuple[Integers, Array]:
+            limits = part_of(self.caps, slice(a, b))
+            found: tuple[Integers, Array] = kernels.euclidean_classify(
+                self.theta[a:b], base[a:b], limits, *bracket, *self.grids
+            )
+            return found
 
         return joined(self.measure.threads.over(self.theta.size, work))
 
-    def projected(self, tau: float) -> Projected:
+    def projected(self, tau: float, density: Array) -> Projected:
         """clip(x - tau, 0, cap), which is its own gradient."""
-        density = np.empty_like(self.theta)
 
         def work(a: int, b: int) -> None:
-            for part, limits in blocks(self.caps, a, b):
-                kernels.clip_density(self.theta[part], limits, self.center, tau, density[part])
+            limits = part_of(self.caps, slice(a, b))
+            kernels.clip_density(self.theta[a:b], limits, self.center, tau, density[a:b])
 
         self.measure.threads.over(self.theta.size, work)
         return Projected(density, self.center, tau, lambda: density)

@@ -1,9 +1,9 @@
-"""Passes of the two fast projections: small pure functions on blocks of flat arrays.
+"""Passes of the two fast projections: small pure functions on parts of flat arrays.
 
 Both problems are piecewise linear in one unknown, so once it is known which entries lie at zero, at
-their cap or between, the root is a quotient of sums. A `*_decided` pass adds up the entries whose
-place is the same over a whole bracket of the unknown; `*_undecided` marks the few others, and a
-`*_at` pass over those alone completes the sums anywhere inside the bracket. All sums are pairs of
+their cap or between, the root is a quotient of sums. A `*_classify` pass adds up the entries whose
+place is the same over a whole bracket of the unknown and marks the few others; a pass over those alone
+completes the sums anywhere inside the bracket. All sums are pairs of
 integers (see :func:`maboost.comm.split`), hence the same for any order and sharding. The loops that
 run over every row have no branches, so that they vectorise.
 """
@@ -41,6 +41,14 @@ def weighted_mass(values, base, scale):
 
 
 @njit(nogil=True, cache=True)
+def marks_for(n):
+    """Room for the marks of n entries, padded with zeros to whole 8-byte words."""
+    marks = np.empty(-(-n // 8) * 8, dtype=np.uint8)
+    marks[n:] = 0
+    return marks
+
+
+@njit(nogil=True, cache=True)
 def gather(marks, values, base, caps):
     """The marked entries' values, bases and caps, as the rows of a small array.
 
@@ -72,9 +80,9 @@ def gather(marks, values, base, caps):
 
 
 @njit(nogil=True, cache=True)
-def entropy_decided(p, base, caps, s_low, s_high, scale):
-    """Folded sums of base*p over entries free up to s_high, of base*cap over those capped from s_low."""
-    free_high, free_low, cap_high, cap_low = 0, 0, 0, 0
+def _entropy_decided(p, base, caps, s_low, s_high, scale, marks):
+    """Folded sums over the entries that the bracket decides; the others are marked."""
+    free_high, free_low, both_high, both_low = 0, 0, 0, 0
     for i in range(p.size):
         cap = cap_at(caps, i)
         free = p[i] * s_high < cap
@@ -82,11 +90,22 @@ def entropy_decided(p, base, caps, s_low, s_high, scale):
         high, low = split(
             base[i] * (p[i] if free else (cap if capped else 0.0)), scale[0], scale[1], scale[2]
         )
+        both_high += high
+        both_low += low
         free_high += high if free else 0
         free_low += low if free else 0
-        cap_high += 0 if free else high
-        cap_low += 0 if free else low
-    return free_high, free_low, cap_high, cap_low
+        marks[i] = (not free) & (not capped)
+    return free_high, free_low, both_high - free_high, both_low - free_low
+
+
+@njit(nogil=True, cache=True)
+def entropy_classify(p, base, caps, s_low, s_high, scale):
+    """Folded sums of base*p over entries free up to s_high, of base*cap over those capped from s_low;
+    and the entries that the bracket leaves open.
+    """
+    marks = marks_for(p.size)
+    sums = np.array(_entropy_decided(p, base, caps, s_low, s_high, scale, marks))
+    return sums, gather(marks, p, base, caps)
 
 
 @njit(nogil=True, cache=True)
@@ -101,14 +120,6 @@ def entropy_at(undecided, decided, s, scale):
         sums[side] += high
         sums[side + 1] += low
     return sums
-
-
-@njit(nogil=True, cache=True)
-def entropy_undecided(p, caps, s_low, s_high, marks):
-    """Mark the entries that the bracket leaves open."""
-    for i in range(p.size):
-        cap = cap_at(caps, i)
-        marks[i] = (p[i] * s_high >= cap) & (p[i] * s_low < cap)
 
 
 @njit(nogil=True, cache=True)
@@ -177,12 +188,15 @@ def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
 
 
 @njit(nogil=True, cache=True)
-def euclidean_undecided(theta, caps, center, low, high, marks):
-    """Mark the entries that the bracket leaves open."""
+def euclidean_classify(theta, base, caps, center, low, high, moment, mass):
+    """The sums of :func:`euclidean_decided`, and the entries that the bracket leaves open."""
+    marks = marks_for(theta.size)
     for i in range(theta.size):
         x = theta[i] - center
         nearest = x - cap_at(caps, i) if x >= high else x
         marks[i] = (nearest > low) & (nearest < high)
+    sums = np.array(euclidean_decided(theta, base, caps, center, low, high, moment, mass))
+    return sums, gather(marks, theta, base, caps)
 
 
 @njit(nogil=True, cache=True)

@@ -16,7 +16,7 @@ __all__ = ["Projected"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-BLOCK = 1 << 16  # entries that stay in the cache from one pass to the next
+BLOCK = 1 << 17  # entries that stay in the cache from one pass to the next
 
 
 class Projected:
@@ -57,8 +57,8 @@ class Projected:
 
 
 def blocks(caps: Array | float, start: int, stop: int) -> Iterator[tuple[slice, Array | float]]:
-    """Slices of entries that fit the cache, each with its caps."""
-    for a in range(start, stop, BLOCK):
+    """Slices of entries that fit the cache, each with its caps; one of nothing where there are none."""
+    for a in range(start, max(stop, start + 1), BLOCK):
         part = slice(a, min(a + BLOCK, stop))
         yield part, part_of(caps, part)
 
@@ -67,9 +67,9 @@ def part_of(caps: Array | float, part: slice) -> Array | float:
     return caps[part] if isinstance(caps, np.ndarray) else caps
 
 
-def sample(n: int) -> slice:
-    """Some of n entries, spread evenly: enough for a first guess."""
-    return slice(0, n, max(n // min(max(n // 64, 512), 4096), 1))
+def sample(n: int, most: int = 4096) -> slice:
+    """Some of n entries, spread evenly, at most about so many: enough for a first guess."""
+    return slice(0, n, max(n // min(max(n // 32, 512), most), 1))
 
 
 def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
@@ -78,12 +78,8 @@ def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> 
     return fixed_point(measure.largest * max(finite, most), measure.count)
 
 
-def joined(parts: list[tuple[Integers, list[Array]]]) -> tuple[Integers, Array]:
-    """Sums and lists of several threads as one."""
-    sums = np.sum([s for s, _ in parts], axis=0)
-    return sums, np.concatenate([block for _, found in parts for block in found], axis=1)
-
-
-def marks_for(n: int) -> NDArray[np.uint8]:
-    """Marks for n entries, padded with zeros to whole 8-byte words."""
-    return np.zeros(-(-n // 8) * 8, dtype=np.uint8)
+def joined(parts: list[tuple[Integers, Array]]) -> tuple[Integers, Array]:
+    """Sums and entries of several parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.sum([sums for sums, _ in parts], axis=0), np.hstack([found for _, found in parts])

@@ -37,6 +37,7 @@ def project(
     theta: Array,
     measure: BaseMeasure,
     guess: float | None = None,
+    out: Array | None = None,
 ) -> Projected:
     r"""Project the dual point `theta` onto `domain`.
 
@@ -50,6 +51,8 @@ def project(
         The base measure of the rows.
     guess : float, optional
         Where :math:`\tau` is expected; saves passes, does not change the result.
+    out : array like `theta`, optional
+        Where to put the density. Fresh memory can cost more than the projection.
 
     >>> import numpy as np
     >>> from maboost.mirror import CappedSimplex, Entropy
@@ -58,28 +61,44 @@ def project(
     >>> project(Entropy(), CappedSimplex(1.5), theta, BaseMeasure(np.ones(4))).density.round(4)
     array([1.5   , 0.8333, 0.8333, 0.8333])
     """
+    out = np.empty_like(theta) if out is None else out
+    found = _projected(regularizer, domain, theta, measure, guess, out)
+    if found.density is out:
+        return found
+    np.copyto(out, found.density)
+    return Projected(out, found.center, found.tau, lambda: found.dual)
+
+
+def _projected(
+    regularizer: Regularizer,
+    domain: Domain,
+    theta: Array,
+    measure: BaseMeasure,
+    guess: float | None,
+    out: Array,
+) -> Projected:
+    """With the density in `out` where that saves a copy."""
     if not domain.normalised:
-        return _project_box(regularizer, domain, theta, measure)
+        return _project_box(regularizer, domain, theta, measure, out)
     caps = domain.row_caps()
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None
     if type(regularizer) is Entropy:
         by_entry = project_entropy if separate else project_entropy_rows
-        found = by_entry(theta, caps, measure, guess)
+        found = by_entry(theta, caps, measure, guess, out)
     elif type(regularizer) is Euclidean and separate:
-        found = project_euclidean(theta, caps, measure, guess)
+        found = project_euclidean(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)
 
 
 def _project_box(
-    regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure
+    regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure, density: Array
 ) -> Projected:
     """No mass to meet: every entry on its own."""
     bottom, top = regularizer.grad_limits()
     if domain.entry_cap() < regularizer.upper:
         top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
-    dual = np.empty_like(theta)
-    density = dual if type(regularizer) is Euclidean else np.empty_like(theta)
+    dual = density if type(regularizer) is Euclidean else np.empty_like(theta)
 
     def work(a: int, b: int) -> None:
         np.clip(theta[a:b], bottom, top, out=dual[a:b])

@@ -29,7 +29,7 @@ from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import BLOCK, blocks, joined, marks_for
+from maboost.mirror.projected import joined
 from maboost.threads import Threads
 
 __all__ = ["LowerTail", "linear_minimum", "lower_tail"]
@@ -73,11 +73,13 @@ def _in_bucket(values, low, factor, last, chosen, marks):
 
 
 @njit(nogil=True, cache=True)
-def _sums_between(values, weights, low, high, weight_scale, moment_scale):
-    """Folded sums of weight and of weight * value over values in [low, high)."""
+def _classify(values, weights, low, high, weight_scale, moment_scale):
+    """Folded sums of weight and of weight * value below `low`; the entries from there to `high`."""
+    marks = kernels.marks_for(values.size)
     a, b, c, d = 0, 0, 0, 0
     for i in range(values.size):
-        weight = weights[i] if (values[i] >= low) & (values[i] < high) else 0.0
+        below = values[i] < low
+        weight = weights[i] if below else 0.0
         high_part, rest = split(weight, weight_scale[0], weight_scale[1], weight_scale[2])
         a += high_part
         b += rest
@@ -85,13 +87,8 @@ def _sums_between(values, weights, low, high, weight_scale, moment_scale):
         high_part, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
         c += high_part
         d += rest
-    return a, b, c, d
-
-
-@njit(nogil=True, cache=True)
-def _mark_between(values, low, high, marks):
-    for i in range(values.size):
-        marks[i] = (values[i] >= low) & (values[i] < high)
+        marks[i] = (not below) & (values[i] < high)
+    return np.array([a, b, c, d]), kernels.gather(marks, values, weights, 0.0)
 
 
 class _Open(NamedTuple):
@@ -152,15 +149,11 @@ class _Search:
         """Sums of this shard below `low`, and its entries from there to below `high`."""
         values, weights = whole.values, whole.weights
 
-        def work(a: int, b: int) -> tuple[Integers, list[Array]]:
-            sums, found = np.zeros(4, dtype=np.int64), [np.empty((3, 0))]
-            marks = marks_for(min(BLOCK, b - a))
-            for part, _ in blocks(0.0, a, b):
-                sums += _sums_between(values[part], weights[part], -math.inf, low, *self.grids)
-                marks[part.stop - part.start :] = 0
-                _mark_between(values[part], low, high, marks)
-                found.append(kernels.gather(marks, values[part], weights[part], 0.0))
-            return sums, found
+        def work(a: int, b: int) -> tuple[Integers, Array]:
+            found: tuple[Integers, Array] = _classify(
+                values[a:b], weights[a:b], low, high, *self.grids
+            )
+            return found
 
         return joined(self.threads.over(values.size, work))
 
