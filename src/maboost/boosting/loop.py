@@ -143,6 +143,8 @@ class Run:
         self.samples: list[int] = []  # Sample.number of what was held after each round
         self.ended: str | None = None
         if validation is not None:
+            watching = getattr(self.producer, "watching", lambda X: X)  # not every producer has it
+            self.validation = replace(validation, X=watching(validation.X))
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (

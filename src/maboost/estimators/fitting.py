@@ -141,8 +141,6 @@ class Fitting(Voting):
         self, rows: TrainingRows, groups: ArrayLike | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
         """The rows to train on, and those that watch."""
-        if hasattr(rows.X, "blocks"):
-            raise ValueError("early_stopping with rows on disk needs X_val and y_val")
         if groups is not None:
             groups = np.asarray(groups)
             if groups.shape != rows.weights.kept.shape:
