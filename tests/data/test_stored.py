@@ -31,6 +31,7 @@ BOOSTERS = {
     "sparse": SparseBoostClassifier(),
     "budget": SparseBoostClassifier(sparsity=0.6),
     "trimmed": SmoothBoostClassifier(smoothness=3.0, trim="auto"),
+    "certain": SmoothBoostClassifier(smoothness=3.0, trim="certain"),
     "mada": MadaBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"x": None, "z": 0.2}),
 }

@@ -59,7 +59,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "response": [StrOptions({"votes", "proba"})],
-        "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto", "certain"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],

@@ -144,7 +144,7 @@ class MadaBoostClassifier(BoostingClassifier):
         learning_rate: float = 1.0,
         step: Any = "corrective",
         response: Literal["votes", "proba"] = "votes",
-        trim: float | Literal["auto"] = 0.0,
+        trim: float | Literal["auto", "certain"] = 0.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,

@@ -67,7 +67,7 @@ class Producer(Protocol):
         return X
 
     def hold(self, rows: NDArray[np.intp]) -> None:
-        """These very rows will be shown again and again: keep them at hand, and no others."""
+        """These very rows, if any, will be shown again and again: keep them at hand, and no others."""
 
     @property
     def bytes_read(self) -> int:

@@ -110,7 +110,10 @@ class TreeProducer:
         return X
 
     def hold(self, rows: NDArray[np.intp]) -> None:
-        self._held = Resident.of(rows, self.data, self.labels, self.learner.threads)
+        if not rows.size:
+            self._held = None
+            return
+        self._held = Resident.of(rows, self.data, self.labels, self.learner.threads, self._held)
         self.bytes_read += self._held.bytes
 
     def produce(
