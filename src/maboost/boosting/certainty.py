@@ -83,7 +83,7 @@ class Certain(Trim):
     before is so large that a sample of that size would do.
 
     Trees with real answers need few rows: a leaf that answers the mean of its labels has losses of
-    variance :math:`\gamma(1-\gamma)`, so that some :math:`60/\gamma` rows are enough, against
+    variance :math:`\gamma(1-\gamma)`, so that some :math:`170/\gamma` rows are enough, against
     :math:`60/\gamma^2` of votes.
 
     References
