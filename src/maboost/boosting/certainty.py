@@ -107,7 +107,8 @@ class Certain(Trim):
     def refused(self, shown: Shown, estimate: Estimate | None) -> Sample:
         """The sample is given up, but not what it told about how many rows there should be."""
         edge, variance = estimate or (0.0, 1.0)
-        edge = max(edge, min(deviation(shown.worth, 1.0), 1.0))  # at least what it could have seen
+        if not edge > 0.0:  # then one that it was too small to see
+            edge = min(deviation(shown.worth, 1.0), 1.0)
         needed = max(rows_needed(edge, variance), 2.0 * shown.worth)
         share = min(2.0 * needed * edge**2 * shown.held.grain, 1.0)
         return shown.held.spent(min(math.floor(-math.log2(share)), _LEVELS))
@@ -130,9 +131,8 @@ class Certain(Trim):
             size = held.effective_size(row_density, measure)
             if size >= 0.5 * held.size:
                 return Shown(held.rows, held.lift, held, _KEEPS, True, size / held.grain)
-        turn = (
-            held.draws if some else max(held.draws - 1, 0)
-        )  # grown, it has the same rows and more
+        # what was given up is grown: the same rows and more
+        turn = held.draws if some else max(held.draws - 1, 0)
         new = _drawn(row_density, places, level, measure, turn)
         return Shown(new.rows, new.lift, new, _KEEPS, True, new.size / new.grain)
 
