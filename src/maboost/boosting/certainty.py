@@ -78,9 +78,12 @@ class Certain(Trim):
     By the first, a hypothesis whose edge over all rows is :math:`\tfrac32\gamma'` or more would have
     shown more than :math:`\gamma'` on the sample, whichever it is, with probability :math:`1-\delta` (its
     losses being as spread as those of the one found): a learner that takes the best of the sample gets at
-    least a third of the best edge there is. By the second no error bound depends on any of this. If an
-    eighth of the measure is not enough, all rows are shown, and then again until the edge of the round
-    before is so large that a sample of that size would do.
+    least a third of the best edge there is. That is the probability for a fresh sample, as if its rows
+    were drawn one by one; one that is held, or grown from one that was, has had a say in the distribution
+    it is now asked about. Against that stands the second: a sample that was fitted too closely is found
+    out, and no error bound depends on any of this. If an eighth of the measure is not enough, all rows
+    are shown, and then again until the edge of the round before is so large that a sample of that size
+    would do.
 
     Trees with real answers need few rows: a leaf that answers the mean of its labels has losses of
     variance :math:`\gamma(1-\gamma)`, so that some :math:`170/\gamma` rows are enough, against
