@@ -87,6 +87,7 @@ def ours(folder: Path, columns: int, rounds: int, booster: str) -> dict[str, Any
     model = {
         "smooth": SmoothBoostClassifier(smoothness=4.0, random_state=0),
         "trimmed": SmoothBoostClassifier(smoothness=4.0, trim="auto", random_state=0),
+        "certain": SmoothBoostClassifier(smoothness=4.0, trim="certain", random_state=0),
         "sparse": SparseBoostClassifier(random_state=0),
         "sparsity": SparseBoostClassifier(sparsity=0.9, random_state=0),
     }[booster]
@@ -206,6 +207,7 @@ def timed(rounds: int, work: Callable[[int], object]) -> float:
 WHO: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
     "maboost, smooth (dense)": lambda f, c, r: ours(f, c, r, "smooth"),
     "maboost, smooth, trimmed": lambda f, c, r: ours(f, c, r, "trimmed"),
+    "maboost, smooth, certain": lambda f, c, r: ours(f, c, r, "certain"),
     "maboost, sparse": lambda f, c, r: ours(f, c, r, "sparse"),
     "maboost, sparsity 90 %": lambda f, c, r: ours(f, c, r, "sparsity"),
     "LightGBM (Sequence)": light,
@@ -272,11 +274,12 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
     marks = {
         "maboost, smooth (dense)": "-",
         "maboost, smooth, trimmed": ":",
+        "maboost, smooth, certain": (0, (5, 1, 1, 1, 1, 1)),
         "maboost, sparse": "--",
         "maboost, sparsity 90 %": "-.",
     }
     for (who, style), colour in zip(
-        marks.items(), ("#0072B2", "#56B4E9", "#E69F00", "#009E73"), strict=True
+        marks.items(), ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73"), strict=True
     ):
         if "curve" not in found.get(who, {}):
             continue

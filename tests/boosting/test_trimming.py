@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import Listed, examples, random_problem, rounds, seeds
 
-from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth
-from maboost.boosting.trimming import shown_rows
+from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth, trimming
+from maboost.boosting.trimming import Estimate, Sample, Shown, shown_rows
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
 
@@ -70,20 +70,37 @@ def test_nothing_hidden_means_no_list_of_rows():
 
 
 def test_a_fixed_mass_is_tried_then_half_then_nothing():
-    assert Trim(0.2).tries(None) == [0.2, 0.1, 0.0]
-    assert Trim(0.2).tries(0.9) == [0.2, 0.1, 0.0]
-    assert Trim().tries(0.9) == [0.0]
+    assert Trim(0.2).tries(None, Sample()) == [0.2, 0.1, 0.0]
+    assert Trim(0.2).tries(0.9, Sample()) == [0.2, 0.1, 0.0]
+    assert Trim().tries(0.9, Sample()) == [0.0]
 
 
 def test_the_certified_rule_starts_with_all_rows():
     trim = Trim("auto")
-    assert trim.tries(None) == [0.0]
-    assert trim.tries(0.5) == pytest.approx([1 / 6, 1 / 12, 0.0])
+    assert trim.tries(None, Sample()) == [0.0]
+    assert trim.tries(0.5, Sample()) == pytest.approx([1 / 6, 1 / 12, 0.0])
+
+
+@pytest.mark.parametrize(("light", "hides"), [(49, False), (50, True), (80, True)])
+def test_the_certified_rule_hides_half_of_the_rows_or_none(light, hides):
+    """To pick out more than half of the rows costs no less than to read all of them in their order."""
+    density = np.r_[np.full(light, 1e-3), np.zeros(20), np.full(100 - light, 2.0)]
+    measure = BaseMeasure(np.ones(120))
+    density /= measure.integral(density)
+    shown = Trim("auto").shown(density, 0.01, measure, None, Sample())
+    everybody = np.flatnonzero(density > 0.0)
+    np.testing.assert_array_equal(shown.rows, everybody[light:] if hides else everybody)
+    assert shown.hides == hides
+    assert (
+        Trim(0.01).shown(density, 0.01, measure, None, Sample()).hides
+    )  # a fixed mass is an order
 
 
 @pytest.mark.parametrize("mass", [-0.1, 1.0, 2, float("nan"), "all", None])
 def test_masses_that_make_no_sense(mass):
-    with pytest.raises(ValueError, match=f"trim must be 'auto' or a mass in .0, 1., got {mass!r}"):
+    with pytest.raises(
+        ValueError, match=f"trim must be 'auto', 'certain' or a mass in .0, 1., got {mass!r}"
+    ):
         Trim(mass)
 
 
@@ -91,15 +108,23 @@ def test_masses_that_make_no_sense(mass):
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 1.0))
 def test_what_the_certified_rule_accepts_keeps_half_the_edge(shown_edge, delta):
     worst_true_edge = (1.0 - delta) * shown_edge - delta
-    if Trim("auto").accepts(delta, max(worst_true_edge, 1e-9), shown_edge):
+    shown = Shown(None, None, Sample(), keeps=0.5, hides=True)
+    accepted = Trim("auto").accepts(shown, max(worst_true_edge, 1e-9), Estimate(shown_edge, 0.0))
+    if accepted:
         assert worst_true_edge >= 0.5 * shown_edge - 1e-12
+    if (
+        delta < shown_edge / (2.0 * (1.0 + shown_edge)) - 1e-12
+    ):  # the rule by which so much was hidden
+        assert accepted
 
 
 def test_no_rule_accepts_a_hypothesis_without_edge():
-    assert not Trim(0.1).accepts(0.1, 0.0, 0.9)
-    assert not Trim("auto").accepts(0.0, -0.1, 0.9)
-    assert Trim(0.9).accepts(0.9, 1e-6, 1e-6)  # a fixed mass asks for no more than some edge
-    assert not Trim("auto").accepts(0.9, 1e-6, 1e-6)
+    any_edge, half = (Shown(None, None, Sample(), keeps=k, hides=True) for k in (0.0, 0.5))
+    assert not Trim(0.1).accepts(any_edge, 0.0, Estimate(0.9, 0.1))
+    assert not Trim("auto").accepts(half, -0.1, Estimate(0.9, 0.1))
+    assert Trim(0.9).accepts(any_edge, 1e-6, Estimate(0.9, 0.1))
+    assert not Trim("auto").accepts(half, 0.44, Estimate(0.9, 0.1))
+    assert Trim("auto").accepts(half, 0.46, Estimate(0.9, 0.1))
 
 
 # ------------------------------------------------------------------------------------ in the loop
@@ -110,10 +135,16 @@ class Watching(Trim):
     """Writes down what it was asked."""
 
     seen: list = field(default_factory=list)
+    deltas: list = field(default_factory=list)
 
-    def accepts(self, delta, edge, shown_edge):
-        verdict = super().accepts(delta, edge, shown_edge)
-        self.seen.append((delta, edge, shown_edge, verdict))
+    def shown(self, row_density, delta, *others):
+        self.deltas.append(delta)
+        shown = super().shown(row_density, delta, *others)
+        return shown._replace(keeps=max(shown.keeps, 1e-300))  # so that the edge is estimated
+
+    def accepts(self, shown, edge, estimate):
+        verdict = super().accepts(shown, edge, estimate)
+        self.seen.append((self.deltas[-1], edge, estimate.edge, verdict))
         return verdict
 
 
@@ -121,7 +152,8 @@ class Watching(Trim):
 @pytest.mark.parametrize(
     "booster", [maboost(), maboost("euclidean"), smooth(3.0)], ids=["e", "q", "s"]
 )
-def test_the_true_edge_of_trimmed_rounds(mass, booster):
+def test_the_true_edge_of_trimmed_rounds(mass, booster, monkeypatch):
+    monkeypatch.setattr(trimming, "_PAYS", 1.0)
     problem = random_problem(np.random.default_rng(5), n=120, pool=25, skill=0.65)
     watching = Watching(mass)
     run = problem.run(Booster(booster.ascent, booster.step, trim=watching))
@@ -164,7 +196,8 @@ class OnlyWhole(Producer):
 
 
 @pytest.mark.parametrize("mass", ["auto", 0.4])
-def test_a_refit_shows_more_rows_before_the_run_is_given_up(mass):
+def test_a_refit_shows_more_rows_before_the_run_is_given_up(mass, monkeypatch):
+    monkeypatch.setattr(trimming, "_PAYS", 1.0)
     n = 20
     learner = OnlyWhole([])
     weights = np.ones(n)

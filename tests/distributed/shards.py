@@ -21,6 +21,7 @@ BOOSTERS: dict[str, Any] = {
     "euclidean": MABoostClassifier(n_estimators=6, random_state=0, regularizer="euclidean"),
     "lazy": MABoostClassifier(n_estimators=6, random_state=0, update="lazy", step="paper"),
     "trim": MABoostClassifier(n_estimators=6, random_state=0, trim="auto"),
+    "certain": MABoostClassifier(n_estimators=6, random_state=0, trim="certain"),
     "smooth": SmoothBoostClassifier(n_estimators=6, random_state=0, smoothness=3.0),
     "smooth-auto": SmoothBoostClassifier(n_estimators=4, random_state=0),
     "sparse": SparseBoostClassifier(n_estimators=6, random_state=0),

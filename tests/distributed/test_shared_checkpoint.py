@@ -31,6 +31,22 @@ def test_any_booster_goes_on_in_other_shards(name, tmp_path):
         assert_same(shard, whole)
 
 
+def test_samples_that_the_data_ask_for(tmp_path):
+    X, y = table(20_000)
+    rng = np.random.default_rng(0)
+    model = clone(BOOSTERS["certain"]).set_params(n_estimators=8)
+    whole = clone(model).fit(X, y)
+    used = whole.history_["rows_used"]
+    assert np.all(used[:6] < 0.2 * len(y))
+    assert np.all(used[6:] == len(y))
+    model.set_params(checkpoint=tmp_path / "fit", checkpoint_every=1)
+    for rounds in (3, 5, 7):
+        fit_shards(clone(model).set_params(n_estimators=rounds), shares(len(y), 2, rng), X, y)
+        again = clone(model).set_params(resume=True)
+        for shard in fit_shards(again, shares(len(y), 3, rng), X, y):
+            assert_same(shard, whole)
+
+
 def test_random_features_and_held_out_rows(tmp_path):
     X, y = table(300)
     rng = np.random.default_rng(0)

@@ -45,6 +45,7 @@ BOOSTERS = {
     "sparse": SparseBoostClassifier(kappa=0.7),
     "budget": SparseBoostClassifier(sparsity=0.5),
     "held": SparseBoostClassifier(sparsity=0.8),
+    "certain": MABoostClassifier(trim="certain"),
     "mada": MadaBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"a": None, "b": 0.3}),
     "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),
@@ -665,7 +666,7 @@ def sample(rows, lift, size):
 INFINITE = {"kind": "float", "value": "inf"}
 
 DAMAGES = [
-    (say("schema", 1), "has schema version 1; this version reads 2"),
+    (say("schema", 1), "has schema version 1; this version reads 3"),
     (say("schema", "1"), "must be a whole number"),
     (say("library", "0.0.1"), "was written by maboost 0.0.1, and this is"),
     (say("format", "maboost model"), "is not a checkpoint"),

@@ -21,7 +21,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, Settlement
-from maboost.boosting.trimming import Sample, Shown
+from maboost.boosting.trimming import Estimate, Sample, Shown
 from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.coded import Coded
@@ -143,6 +143,8 @@ class Run:
         self.samples: list[int] = []  # Sample.number of what was held after each round
         self.ended: str | None = None
         if validation is not None:
+            watching = getattr(self.producer, "watching", lambda X: X)  # not every producer has it
+            self.validation = replace(validation, X=watching(validation.X))
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (
@@ -228,27 +230,28 @@ class Run:
         density = self.state.density if self.state.mass == 1.0 else self._divided(self._room)
         rows_density = self.measure.row_means(density)
         trim = self.booster.trim
-        for delta in trim.tries(self.last_edge):
+        if trim.samples and math.isinf(self.held.size):
+            self._hold(self.held)  # none: what the last round gave up is not kept for this one
+        for delta in trim.tries(self.last_edge, self.held):
             shown = trim.shown(rows_density, delta, self.measure, self.places, self.held)
             if shown.held is not self.held:
                 self._hold(shown.held)
             found = self._found_on(shown, density, rows_density)
+            estimate = None
             if found is not None:
-                shown_edge = found.edge
-                if trim.weighs(delta) or shown.keeps > 0.0:
-                    shown_edge = self._shown_edge(found, shown)
-                kept = found.edge > shown.keeps * shown_edge
-                if kept and trim.accepts(delta, found.edge, shown_edge):
-                    exact = self.learner.exact and not trim.hides(delta)
-                    return replace(found, exact=exact)
-            self.held = self.held.spent()
+                estimate = self._estimate(found, shown)
+                if trim.accepts(shown, found.edge, estimate):
+                    return replace(found, exact=self.learner.exact and not shown.hides)
+            if not shown.hides:
+                break
+            self.held = trim.refused(shown, estimate)
         return None
 
     def _hold(self, sample: Sample) -> None:
-        """From now on show this sample; the producer may keep its rows at hand."""
+        """From now on show this sample; the producer may keep its rows at hand, and no others."""
         self.held = sample
         hold = getattr(self.producer, "hold", None)  # not every producer can
-        if hold is not None and sample.rows.size:
+        if hold is not None:
             hold(sample.rows)
 
     def _found_on(self, shown: Shown, density: Array, rows_density: Array) -> _Found | None:
@@ -316,8 +319,10 @@ class Run:
         pairs = np.repeat(self.weights / self.game.width, self.game.width) * density
         yield self.game.rewards(pairs)[shown]
 
-    def _shown_edge(self, found: _Found, shown: Shown) -> float:
-        """The edge over the rows shown, as they were shown."""
+    def _estimate(self, found: _Found, shown: Shown) -> Estimate:
+        """The edge over the rows shown, as they were shown; nobody asks for it where nothing is kept."""
+        if shown.keeps == 0.0:
+            return Estimate(found.edge, 0.0)
         width, d = self.measure.width, found.direction
         at: Any = slice(None)  # another shard may hide some even so
         if shown.rows is not None:
@@ -325,9 +330,11 @@ class Run:
         mass = self.measure.entries[at] * found.density[at]
         if shown.lift is not None:
             mass *= np.repeat(shown.lift, width)
-        losses = mass * (d.values[d.codes[at]] if isinstance(d, Coded) else d[at])
-        loss, total = reproducible_sums([losses, mass], self.measure.comm)
-        return -loss / total
+        answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
+        losses = mass * answers
+        sums = reproducible_sums([losses, losses * answers, mass], self.measure.comm)
+        loss, square = sums[0] / sums[2], sums[1] / sums[2]
+        return Estimate(-loss, square - loss * loss)
 
     def _advance(self, found: _Found, bytes_read: int = 0) -> Round:
         booster, measure = self.booster, self.measure

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.certainty import Certain
 from maboost.boosting.loop import Booster, L1Rule
 from maboost.boosting.trimming import Budget, Trim
 from maboost.mirror.ascent import MirrorAscent, Update
@@ -40,7 +41,7 @@ STEPS: dict[str, Callable[[], StepRule]] = {
     "corrective": Corrective,
 }
 
-TrimLike = float | Literal["auto"]
+TrimLike = float | Literal["auto", "certain"]
 
 
 def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
@@ -49,6 +50,10 @@ def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
     if value not in table:
         raise ValueError(f"{kind} must be one of {sorted(table)} or an object, got {value!r}")
     return table[value]()
+
+
+def _hiding(trim: TrimLike) -> Trim:
+    return Certain() if trim == "certain" else Trim(trim)
 
 
 def maboost(
@@ -75,7 +80,7 @@ def maboost(
         update,
         via,
     )
-    return Booster(ascent, _named("step", step, STEPS), learning_rate, Trim(trim))
+    return Booster(ascent, _named("step", step, STEPS), learning_rate, _hiding(trim))
 
 
 def smooth(
@@ -196,7 +201,7 @@ def sparseboost(
             "from the projected point, where the zeros are"
         )
     ascent = MirrorAscent(Euclidean(), Orthant(), "active")
-    hiding = Trim(trim) if sparsity is None else Budget(share=1.0 - sparsity)
+    hiding = _hiding(trim) if sparsity is None else Budget(share=1.0 - sparsity)
     return Booster(
         ascent, _named("step", step, STEPS), learning_rate, hiding, L1Rule(kappa, l1_decay)
     )
@@ -227,4 +232,4 @@ def madaboost(
             "margin, which the active update forgets at the cap"
         )
     ascent = MirrorAscent(Entropy(), Hypercube(), "lazy")
-    return Booster(ascent, _named("step", step, STEPS), learning_rate, Trim(trim))
+    return Booster(ascent, _named("step", step, STEPS), learning_rate, _hiding(trim))

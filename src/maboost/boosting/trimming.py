@@ -2,14 +2,15 @@ r"""Showing the learner only part of the rows.
 
 The guarantees need the *true* edge of a hypothesis under the whole distribution, however it was
 found. If it has edge :math:`\gamma'` on rows of mass :math:`1-\delta`, its true edge is at least
-:math:`(1-\delta)\gamma' - \delta`, so :math:`\delta \le \gamma'/(2(1+\gamma'))` keeps half of it.
+:math:`(1-\delta)\gamma' - \delta`, so :math:`\delta \le \gamma'/(2(1+\gamma'))` keeps half of it. That is
+how much to hide; whether half was kept is not inferred, but measured on all rows.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,17 @@ from maboost.comm import reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 
-__all__ = ["Budget", "Sample", "Shown", "Trim", "sampled_rows", "shown_rows"]
+__all__ = ["Budget", "Estimate", "Sample", "Shown", "Trim", "sampled_rows", "shown_rows"]
 
 Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
 _SAMPLES = 3  # to try in a round before everything is shown
 _KEEPS = 0.25  # of the edge over a sample that was held, over all rows
+_PAYS = 0.5  # of the rows or less: to pick out more costs as much as to read all in their order
 _BLOCK = 1 << 15  # rows that stay in the cache while their keys are computed
 _LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
+LEVEL_BITS = 32  # of a sample's number that count draws
 _HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
 
 
@@ -38,19 +41,23 @@ class Trim:
     ----------
     mass : float in [0, 1) or "auto", default=0.0
         A fixed mass, or the certified rule: nothing in the first round, then what keeps at least
-        half of an edge as large as the last one.
+        half of an edge as large as the last one, where that leaves out half of the rows or more. What
+        is found there must have half of its edge over all rows.
 
     >>> Trim("auto").first_try(None), Trim("auto").first_try(0.5)
     (0.0, 0.16666666666666666)
     """
 
     mass: float | Literal["auto"] = 0.0
+    samples: ClassVar[bool] = False  # whether the places of rows are needed
 
     def __post_init__(self) -> None:
         if self.mass != "auto" and not (
             isinstance(self.mass, (int, float)) and 0.0 <= self.mass < 1.0
         ):
-            raise ValueError(f"trim must be 'auto' or a mass in [0, 1), got {self.mass!r}")
+            raise ValueError(
+                f"trim must be 'auto', 'certain' or a mass in [0, 1), got {self.mass!r}"
+            )
 
     def first_try(self, last_edge: float | None) -> float:
         """The mass to hide, given the edge of the round before (None in the first)."""
@@ -58,24 +65,18 @@ class Trim:
             return float(self.mass)
         return 0.0 if last_edge is None else last_edge / (2.0 * (1.0 + last_edge))
 
-    def tries(self, last_edge: float | None) -> list[float]:
+    def tries(self, last_edge: float | None, held: Sample) -> list[float]:
         """Masses to try in turn until a hypothesis is good enough; the last hides nothing."""
         delta = self.first_try(last_edge)
         return [delta, 0.5 * delta, 0.0] if delta > 0.0 else [0.0]
 
-    def accepts(self, delta: float, edge: float, shown_edge: float) -> bool:
-        """Whether a hypothesis found with `delta` hidden will do."""
-        if not edge > 0.0:
-            return False
-        return self.mass != "auto" or delta <= shown_edge / (2.0 * (1.0 + shown_edge))
+    def accepts(self, shown: Shown, edge: float, estimate: Estimate) -> bool:
+        """Whether a hypothesis with this edge over all rows, and this one over those shown, will do."""
+        return edge > max(0.0, shown.keeps * estimate.edge)
 
-    def hides(self, delta: float) -> bool:
-        """Whether rows of positive weight are hidden."""
-        return delta > 0.0
-
-    def weighs(self, delta: float) -> bool:
-        """Whether :meth:`accepts` looks at the edge over the rows shown."""
-        return self.hides(delta)
+    def refused(self, shown: Shown, estimate: Estimate | None) -> Sample:
+        """What is held once a hypothesis would not do, or none was found."""
+        return shown.held.spent()
 
     def shown(
         self,
@@ -86,7 +87,12 @@ class Trim:
         held: Sample,
     ) -> Shown:
         """The rows to show, given what is held from the rounds before."""
-        return Shown(shown_rows(row_density, delta, measure), None, held)
+        if self.mass != "auto" or delta == 0.0:
+            return Shown(shown_rows(row_density, delta, measure), None, held, hides=delta > 0.0)
+        rows = shown_rows(row_density, delta, measure)
+        if _pays(rows, row_density, measure.of_rows):
+            return Shown(rows, None, held, keeps=0.5, hides=True)
+        return Shown(shown_rows(row_density, 0.0, measure), None, held)
 
     def again(
         self,
@@ -124,26 +130,15 @@ class Budget(Trim):
     """
 
     share: float = 0.1
+    samples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"the share of rows to show must be in (0, 1), got {self.share!r}")
 
-    def tries(self, last_edge: float | None) -> list[float]:
+    def tries(self, last_edge: float | None, held: Sample) -> list[float]:
         """Shares to try in turn."""
         return [self.share] * _SAMPLES + [1.0]
-
-    def accepts(self, delta: float, edge: float, shown_edge: float) -> bool:
-        """Any edge over all rows will do."""
-        return edge > 0.0
-
-    def hides(self, delta: float) -> bool:
-        """Whether rows of positive weight may be hidden."""
-        return delta < 1.0
-
-    def weighs(self, delta: float) -> bool:
-        """Only the edge over all rows counts."""
-        return False
 
     def shown(
         self,
@@ -159,9 +154,9 @@ class Budget(Trim):
         if places is None:
             raise ValueError("a budget of rows needs the places of the rows: see Run")
         if held.lasts(row_density, measure):
-            return Shown(held.rows, held.lift, held, _KEEPS)
+            return Shown(held.rows, held.lift, held, _KEEPS, hides=True)
         new = Sample.drawn(row_density, places, delta, measure, held.draws)
-        return Shown(new.rows, new.lift, new)
+        return Shown(new.rows, new.lift, new, hides=True)
 
     def again(
         self,
@@ -194,12 +189,19 @@ class Sample:
         The effective size at the draw; infinite where no sample is held.
     draws : int
         How many there were so far.
+    level : int
+        Where shares are found by the data: this one is two to the minus `level`. Where no sample is
+        held, the share that an edge of one would ask for.
+    grain : float
+        There also: the measure of a row as it was drawn, copies included, on average.
     """
 
     rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     lift: Array = field(default_factory=lambda: np.empty(0))
     size: float = math.inf
     draws: int = 0
+    level: int = 0
+    grain: float = 0.0
 
     @classmethod
     def drawn(
@@ -235,24 +237,36 @@ class Sample:
 
     @property
     def number(self) -> int:
-        """How many draws it took to get here; negative where the last sample was given up."""
-        return self.draws if math.isfinite(self.size) else -self.draws
+        """How many draws it took to get here, and the level; negative where the last was given up."""
+        number = self.draws + (self.level << LEVEL_BITS)
+        return number if math.isfinite(self.size) else -number
 
-    def spent(self) -> Sample:
-        """What is left when the sample is given up: the count of draws."""
-        return Sample(draws=self.draws)
+    def spent(self, level: int = 0) -> Sample:
+        """What is left when the sample is given up: the count of draws, and what was learnt."""
+        return Sample(draws=self.draws, level=level)
 
 
 class Shown(NamedTuple):
     """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
 
     A hypothesis must keep more than a share `keeps` of its edge over them when all rows are asked.
+    `hides` says whether rows of positive weight may be missing, on this shard or another, and `worth`
+    how many rows drawn one by one the sample is as good as, where somebody asks.
     """
 
     rows: NDArray[np.intp] | None
     lift: Array | None
     held: Sample
     keeps: float = 0.0
+    hides: bool = False
+    worth: float = 0.0
+
+
+class Estimate(NamedTuple):
+    """The edge of a hypothesis over the rows shown, as they were shown, and the variance of its losses."""
+
+    edge: float
+    variance: float
 
 
 def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:
@@ -298,6 +312,13 @@ def sampled_rows(
         if rows.comm.allreduce(np.array([below.size], dtype=np.int64), "sum")[0] > 0:
             chosen = below
     return chosen, 1.0 / level if 0.0 < level < _NEVER else 0.0
+
+
+def _pays(rows: NDArray[np.intp] | None, row_density: Array, measure: BaseMeasure) -> bool:
+    """Whether some rows are few enough among those of positive density, over all shards."""
+    shown = measure.entries if rows is None else measure.entries[rows]
+    some, whole = reproducible_sums([shown, measure.entries[row_density > 0.0]], measure.comm)
+    return some <= _PAYS * whole
 
 
 def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArray[np.intp] | None:

@@ -102,13 +102,24 @@ class Cache:
     ----------
     folder : path, optional
         Where to keep them, for the next fit too; a folder of its own that is removed by
-        :meth:`close` if None.
+        :meth:`close` if None. Nothing is made before it is needed.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.temporary = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="maboost-")) if folder is None else Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._folder = None if folder is None else Path(folder)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="maboost-"))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+    def within(self, name: str) -> Cache:
+        """A cache of other rows, inside the folder of this one and removed with it."""
+        return Cache(self.folder / name)
 
     def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
         """The bins of all rows: from the cache if it is of the same files and bins, else written anew."""
@@ -167,5 +178,6 @@ class Cache:
 
     def close(self) -> None:
         """Remove what is not to be kept."""
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.temporary and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None

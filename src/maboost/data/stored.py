@@ -12,16 +12,17 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.binned import Cache, Sample
 from maboost.data.files import TableError
+from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
@@ -87,15 +88,27 @@ def is_stored(X: Any) -> bool:
 class Rows:
     """Rows that come in blocks: what is sampled, binned and cached of them."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is one
     features: list[str]
-    cache: str | Path | None
+    cache: Cache  # of all tables with these rows or a part of them
     keep: NDArray[np.bool_] | None
     watch: Watch
 
     @property
-    def rows(self) -> int:
-        """How many rows there are, without those that are not kept."""
+    def all_rows(self) -> int:
+        """How many rows there are, with those that are not kept."""
         raise NotImplementedError
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        return self.all_rows if self.keep is None else int(self.keep.sum())
+
+    def where(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of the kept rows."""
+        keep = np.ones(self.all_rows, dtype=bool) if self.keep is None else self.keep.copy()
+        keep[np.flatnonzero(keep)] = chosen
+        return replace(self, keep=keep)
 
     def all_blocks(self, columns: slice) -> Iterator[Array]:
         """Some features of all rows as floats, a batch at a time."""
@@ -127,21 +140,20 @@ class Rows:
         """The rows of the smallest content hashes, in memory."""
         return Sample.of(self)
 
-    @cached_property
-    def _cache(self) -> Cache:
-        return Cache(self.cache)
-
     def binned(
         self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
     ) -> Binned:
         """All rows in bins, mapped from the cache."""
         bins = self.sample.bins(weights, max_bins, categorical)
-        return self._cache.binned(self, bins, threads)
+        return self.cache.binned(self, bins, threads)
+
+    def binned_to_watch(self, bins: Bins, threads: Threads) -> Binned:
+        """All rows in the bins of others: what a tree asks of rows that are not trained on."""
+        return self.cache.within("watching").binned(self, bins, threads)
 
     def close(self) -> None:
         """Remove a temporary cache."""
-        if "_cache" in self.__dict__:
-            self._cache.close()
+        self.cache.close()
 
 
 @dataclass(frozen=True)
@@ -159,7 +171,7 @@ class StoredTable(Rows):
     dataset: Any
     features: list[str]
     codes: Any = None
-    cache: str | Path | None = None
+    cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
     watch: Watch = _silent
 
@@ -190,15 +202,15 @@ class StoredTable(Rows):
                 f"there is no column {missing[0]!r}; there are {source.schema.names[:20]}"
             )
         features = [n for n in source.schema.names if n not in left_out]
-        return cls(source, features, cache=cache)
+        return cls(source, features, cache=Cache(cache))
 
     @cached_property
     def _count(self) -> int:
         return int(self.dataset.count_rows())
 
     @property
-    def rows(self) -> int:
-        return self._count if self.keep is None else int(self.keep.sum())
+    def all_rows(self) -> int:
+        return self._count
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, whole."""
@@ -283,13 +295,13 @@ class BatchedTable(Rows):
     features: list[str]
     lengths: tuple[int, ...]
     codes: Any = None
-    cache: str | Path | None = None
+    cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
     watch: Watch = _silent
 
     @property
-    def rows(self) -> int:
-        return sum(self.lengths) if self.keep is None else int(self.keep.sum())
+    def all_rows(self) -> int:
+        return sum(self.lengths)
 
     def all_blocks(self, columns: slice) -> Iterator[Array]:
         for length, (X, *_) in zip(self.lengths, batches(self.source), strict=True):
@@ -332,11 +344,11 @@ def _check_files(dataset: Any) -> None:
             own = fragment.physical_schema
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
-        for field in schema:
-            if field.name not in own.names:
-                raise TableError(f"{fragment.path}: column {field.name!r} is missing")
-            if own.field(field.name).type != field.type:
+        for column in schema:
+            if column.name not in own.names:
+                raise TableError(f"{fragment.path}: column {column.name!r} is missing")
+            if own.field(column.name).type != column.type:
                 raise TableError(
-                    f"{fragment.path}: column {field.name!r} is {own.field(field.name).type}, but "
-                    f"{field.type} elsewhere"
+                    f"{fragment.path}: column {column.name!r} is {own.field(column.name).type}, but "
+                    f"{column.type} elsewhere"
                 )

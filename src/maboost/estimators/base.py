@@ -59,7 +59,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "response": [StrOptions({"votes", "proba"})],
-        "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
+        "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto", "certain"})],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -97,8 +97,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
             Or rows that are not in memory: the path of a Parquet file or folder, a pyarrow Dataset, or
-            :class:`maboost.data.OnDisk`, with `y`, `sample_weight` (and `sample_domain`) the names of
-            columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
+            :class:`maboost.data.OnDisk`, with `y`, `sample_weight`, `groups` (and `sample_domain`) the
+            names of columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
             ``(X, y, weights)`` and None at the end, with `y` None. Only the state of each row is kept.
         y : array-like of shape (n_samples,)
             Labels of any type.
@@ -130,7 +130,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         checkpoint = self._checkpoint()
         resume = self.__dict__.pop("_resume", None) if self.warm_start else None
         if is_stored(X):
-            rows = self._stored_rows(X, y, sample_weight, sample_domain)
+            rows, groups = self._stored_rows(X, y, sample_weight, sample_domain, groups)
         else:
             rows = self._rows(X, y, sample_weight, sample_domain)
         try:
@@ -154,15 +154,17 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         rows = TrainingRows(X, y, weights, random_state, sample_domain, comm)
         return rows.of_positive_weight()
 
-    def _stored_rows(self, X: Any, y: Any, sample_weight: Any, sample_domain: Any) -> TrainingRows:
+    def _stored_rows(
+        self, X: Any, y: Any, sample_weight: Any, sample_domain: Any, groups: Any
+    ) -> tuple[TrainingRows, NDArray[Any] | None]:
         if not self._own_trees():
             raise ValueError(
                 "rows on disk need the library's own trees (estimator=None or HistTreeClassifier); "
                 f"{type(self.estimator).__name__} must be given arrays"
             )
         random_state = check_random_state(self.random_state)
-        rows = stored_rows(
-            X, y, sample_weight, sample_domain, self.class_weight, random_state,
+        rows, groups = stored_rows(
+            X, y, sample_weight, sample_domain, groups, self.class_weight, random_state,
             Passes(int(self.verbose)),
         )  # fmt: skip
         self._codes = rows.X.codes
@@ -171,7 +173,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             self.feature_names_in_ = np.array(rows.X.features, dtype=object)
         self.n_features_in_ = len(rows.X.features)
         check_classification_targets(rows.y)
-        return rows
+        return rows, groups
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         X, labels = validate_data(

@@ -21,7 +21,6 @@ from maboost.boosting.probabilities import (
     probability_scale,
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
-from maboost.boosting.trimming import Budget
 from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
 from maboost.estimators.control import Interrupts, Progress, Score, Tasks
 from maboost.estimators.holdout import held_out, places
@@ -131,7 +130,7 @@ class Fitting(Voting):
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
-        where = places(rows.X, seed=0) if isinstance(booster.trim, Budget) else None
+        where = places(rows.X, seed=0) if booster.trim.samples else None
         return Run(
             booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
             validation, groups, where,
@@ -141,8 +140,6 @@ class Fitting(Voting):
         self, rows: TrainingRows, groups: ArrayLike | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
         """The rows to train on, and those that watch."""
-        if hasattr(rows.X, "blocks"):
-            raise ValueError("early_stopping with rows on disk needs X_val and y_val")
         if groups is not None:
             groups = np.asarray(groups)
             if groups.shape != rows.weights.kept.shape:

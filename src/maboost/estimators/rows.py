@@ -59,7 +59,10 @@ class TrainingRows:
 
     def where(self, chosen: NDArray[np.bool_]) -> TrainingRows:
         """Some of these rows."""
-        X = _safe_indexing(self.X, np.flatnonzero(chosen))
+        if hasattr(self.X, "blocks"):  # rows on disk
+            X = self.X.where(chosen)
+        else:
+            X = _safe_indexing(self.X, np.flatnonzero(chosen))
         return replace(self, X=X, y=self.y[chosen], weights=self.weights.without(~chosen))
 
     def sampled(self) -> TrainingRows:

@@ -57,9 +57,13 @@ class SparseBoostClassifier(BoostingClassifier):
     response : {"votes", "proba"}, default="votes"
         Whether an estimator's `predict` or its `predict_proba` (2p - 1) is boosted. A
         `HistTreeClassifier` has its own `response`.
-    trim : float in [0, 1) or "auto", default=0.0
+    trim : float in [0, 1), "auto" or "certain", default=0.0
         Mass of the lightest rows hidden from the estimator; "auto" is the certified rule, which keeps
-        at least half of the edge. The edge is always measured on all rows.
+        at least half of the edge and hides half of the rows or none. "certain" shows a sample in which
+        denser rows are likelier, twice as large until the edge found on it is statistically certain,
+        and all rows where an eighth of them is not enough
+        (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
+        always measured on all rows.
     early_stopping : bool, default=False
         Stop when the validation score no longer rises, and keep the rounds up to the best. The rows
         that watch are `X_val` where `fit` is given them, otherwise held out of X.
@@ -158,7 +162,7 @@ class SparseBoostClassifier(BoostingClassifier):
         sparsity: float | None = None,
         step: Any = "corrective",
         response: Literal["votes", "proba"] = "votes",
-        trim: float | Literal["auto"] = 0.0,
+        trim: float | Literal["auto", "certain"] = 0.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,

@@ -22,25 +22,28 @@ def stored_rows(
     target: Any,
     weight: Any,
     domain: Any,
+    groups: Any,
     class_weight: Any,
     random_state: np.random.RandomState,
     watch: Watch,
-) -> TrainingRows:
-    """The rows of files on disk; `target`, `weight` and `domain` name columns there.
+) -> tuple[TrainingRows, NDArray[Any] | None]:
+    """The rows of files on disk, and their groups; the names are those of columns there.
 
     An iterator brings its labels and weights with it, and `target` is None. `watch` is told about passes.
     """
     if callable(getattr(source, "next", None)):
-        rows = _iterated_rows(source, (target, weight, domain), class_weight, random_state)
-        return replace(rows, X=replace(rows.X, watch=watch))
-    for name, value in (("y", target), ("sample_weight", weight), ("sample_domain", domain)):
+        others = (target, weight, domain, groups)
+        rows = _iterated_rows(source, others, class_weight, random_state)
+        return replace(rows, X=replace(rows.X, watch=watch)), None
+    names = {"y": target, "sample_weight": weight, "sample_domain": domain, "groups": groups}
+    for name, value in names.items():
         if value is not None and not isinstance(value, str):
             raise ValueError(
                 f"with rows on disk {name} is the name of a column, got {type(value).__name__}"
             )
     if target is None:
         raise ValueError("with rows on disk y is the name of the target's column, got None")
-    table = StoredTable.open(source, {c for c in (target, weight, domain) if c is not None})
+    table = StoredTable.open(source, {c for c in names.values() if c is not None})
     table = replace(table, codes=_codes(table), watch=watch)
     y = _column(table, target)
     given = None if weight is None else _column(table, weight).astype(np.float64)
@@ -48,7 +51,8 @@ def stored_rows(
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     sources = None if domain is None else _column(table, domain)
-    return TrainingRows(table, y, weights, random_state, sources)
+    rows = TrainingRows(table, y, weights, random_state, sources)
+    return rows, None if groups is None else _column(table, groups)
 
 
 def _iterated_rows(
@@ -56,7 +60,8 @@ def _iterated_rows(
 ) -> TrainingRows:
     if any(value is not None for value in others):
         raise ValueError(
-            "an iterator gives its own labels and weights: y, sample_weight and sample_domain are None"
+            "an iterator gives its own labels and weights: y, sample_weight, sample_domain and groups "
+            "are None"
         )
     columns, labels, given, lengths = None, [], [], []
     for X, y, *rest in batches(source):

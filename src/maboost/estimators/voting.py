@@ -19,6 +19,7 @@ from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.stored import is_stored
 from maboost.estimators.tree import HistTreeClassifier
+from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.learners.tree.predictor import Forest
 from maboost.threads import Threads, available_threads
@@ -108,7 +109,7 @@ class Voting:
     def _votes(self, X: Any) -> Array:
         """H on checked rows."""
         trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
-        if not trees or len(trees) < len(self._hypotheses):
+        if not trees or len(trees) < len(self._hypotheses) or isinstance(X, Binned):
             return deque(self._staged_votes(X), maxlen=1).pop()
         threads = Threads(available_threads(self.n_jobs))
         votes = Forest.of(trees).votes(X, self.estimator_weights_, threads)

@@ -38,7 +38,7 @@ from maboost.mirror.params import described
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
-SCHEMA = 2
+SCHEMA = 3
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")

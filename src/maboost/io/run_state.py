@@ -19,6 +19,7 @@ __all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 
 _LARGEST = sys.float_info.max
 _NUMBERS = ("gain", "total_step", "error", "smallest_edge")
+_OF_SAMPLE = ("size", "grain")
 _KEYS = 624  # words of the Mersenne twister
 
 
@@ -35,7 +36,8 @@ def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
         "rounds": int(snapshot["rounds"]),
         "exact": bool(snapshot["exact"]),
         "ended": ended,
-        "sample": {"size": encoded_number(held.size), "draws": int(held.draws)},
+        "sample": {name: encoded_number(getattr(held, name)) for name in _OF_SAMPLE}
+        | {"draws": int(held.draws), "level": int(held.level)},
         "random": random,
     }
     arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
@@ -75,7 +77,8 @@ def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
 
 def _read_sample(fields: Fields, arrays: Tensors, rows: int) -> Sample:
     """The rows that a booster with a budget shows; an infinite size means that there are none."""
-    size, draws = fields.number("size", 0.0, math.inf), fields.integer("draws", 0)
+    size, grain = (fields.number(name, 0.0, math.inf) for name in _OF_SAMPLE)
+    draws, level = fields.integer("draws", 0), fields.integer("level", 0, 52)
     fields.finish()
     held = arrays.take("sample_rows", np.int64, (None,)).astype(np.intp)
     lift = _finite_array(arrays, "sample_lift", len(held))
@@ -83,7 +86,7 @@ def _read_sample(fields: Fields, arrays: Tensors, rows: int) -> Sample:
     require(within and np.all(np.diff(held) > 0), "array 'sample_rows' must be rows, rising")
     require(np.all(lift >= 1.0), "array 'sample_lift' must be at least 1")
     require(size < math.inf or not held.size, "run.sample.size must be finite where there is one")
-    return Sample(held, lift, size, draws)
+    return Sample(held, lift, size, draws, level, grain)
 
 
 def _finite(fields: Fields, name: str) -> float:

@@ -62,8 +62,12 @@ class Producer(Protocol):
             With more than two classes: what a unit of score for each class is worth on each row.
         """
 
+    def watching(self, X: Any) -> Any:
+        """Rows that are not trained on, as the hypotheses will score them: bins, if they are on disk."""
+        return X
+
     def hold(self, rows: NDArray[np.intp]) -> None:
-        """These very rows will be shown again and again: keep them at hand, and no others."""
+        """These very rows, if any, will be shown again and again: keep them at hand, and no others."""
 
     @property
     def bytes_read(self) -> int:

@@ -43,6 +43,11 @@ class Binned:
         """Rows of this shard."""
         return int(self.by_row.shape[0])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.rows, int(self.by_row.shape[1])
+
 
 @dataclass(frozen=True)
 class Rewards:

@@ -29,6 +29,10 @@ class TreeHypothesis:
     tree: Tree
 
     def scores(self, X: Any) -> Array:
+        if isinstance(X, Binned):  # rows on disk that watch
+            tree = self.tree.on_bins(X.bins)
+            answers = tree.value[tree.send_down(X.by_column, Threads())]
+            return answers[:, 0] if answers.shape[1] == 1 else answers
         votes = Forest.of([self.tree]).votes(X, np.ones(1))
         return votes[:, 0] if votes.shape[1] == 1 else votes
 
@@ -100,8 +104,16 @@ class TreeProducer:
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
         self._room: NDArray[np.int64] | None = None
 
+    def watching(self, X: Any) -> Any:
+        if hasattr(X, "binned_to_watch"):  # rows on disk
+            return X.binned_to_watch(self.data.bins, self.learner.threads)
+        return X
+
     def hold(self, rows: NDArray[np.intp]) -> None:
-        self._held = Resident.of(rows, self.data, self.labels, self.learner.threads)
+        if not rows.size:
+            self._held = None
+            return
+        self._held = Resident.of(rows, self.data, self.labels, self.learner.threads, self._held)
         self.bytes_read += self._held.bytes
 
     def produce(
