@@ -34,7 +34,7 @@ _HOW = """\
   settings of maboost's boosters and 10 of the others'. A first study with grids from five tuning data sets and one split
   was then reported: SmoothBoost stood behind XGBoost under uniform noise. That result was the reason for what came next,
   but served to choose nothing: the rule for the automatic cap was mended (it took underfitting for noise; judged on
-  [practice](practice.md)'s data sets and Long and Servedio's), the tuning data sets became these {tuning_count}, the splits {splits}; 18
+  [practice](practice.md)'s data sets and Long and Servedio's), the tuning data sets became these {tuning_count}; 18
   settings each of SmoothBoost, XGBoost and LightGBM were compared on six of them (banana, breast, ecoli1, german, monk-2, pima),
   of which the same rule picked the eight of their pools (HistGradientBoosting has LightGBM's); and all grids were drawn
   anew. Nothing was changed after the results on this page.
