@@ -1,7 +1,8 @@
-"""``python -m benchmarks.accuracy [tune | run | report]``; without a word, run and report.
+"""``python -m benchmarks.accuracy [tune | run | report]``; without a word, all three in this order.
 
-``run`` goes on where it was stopped. ``tune`` measures the pools on the tuning data sets and prints what
-``benchmarks/accuracy/grids.py`` should hold.
+``tune`` measures the pools on the tuning data sets and writes ``benchmarks/accuracy/grids.json``; ``run``
+measures the contestants; ``report`` writes the page. What was measured is kept, so that a run which is
+stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.accuracy import data, defaults, long_servedio, pictures, report
-from benchmarks.accuracy.grids import GRIDS
+from benchmarks.accuracy import data, defaults, grids, long_servedio, pictures, report
 from benchmarks.accuracy.methods import POOLS
 from benchmarks.accuracy.noise import KINDS
 from benchmarks.accuracy.page import page
@@ -27,16 +27,17 @@ def say(line: str) -> None:
 
 
 def tune(processes: int) -> None:
-    """The portfolios of the pools, printed as they belong into grids.py."""
+    """The portfolios of the pools, into grids.json."""
     single = {f"{method}#{i}": [s] for method, pool in POOLS.items() for i, s in enumerate(pool)}
     tasks = [Task(name, kind, 0) for name in data.tuning() for kind in defaults.KINDS]
     run(tasks, single, CACHE / "tuning", processes, say)
     found = results(tasks, single, CACHE / "tuning")
     errors = found.pivot_table(index=["data", "noise"], columns="method", values="error")
+    picked = {}
     for method, pool in POOLS.items():
         columns = [f"{method}#{i}" for i in range(len(pool))]
-        picked = portfolio(errors[columns].set_axis(range(len(pool)), axis=1))
-        say(f"    {method!r}: {picked},")
+        picked[method] = portfolio(errors[columns].set_axis(range(len(pool)), axis=1))
+    grids.keep(picked)
 
 
 def tasks_of(splits: int) -> list[Task]:
@@ -47,7 +48,7 @@ def tasks_of(splits: int) -> list[Task]:
 
 def write(splits: int, seeds: int) -> None:
     """The table, the pictures and the page of docs/, from what was run."""
-    found = results(tasks_of(splits), GRIDS, CACHE / "study")
+    found = results(tasks_of(splits), grids.grids(), CACHE / "study")
     by_noise = report.rankings(found)
     images = {}
     for noise, ranking in by_noise.items():
@@ -56,8 +57,9 @@ def write(splits: int, seeds: int) -> None:
         images[noise] = f"images/{name}"
     pictures.save_overview(report.rank_table(by_noise), DOCS / "images" / "accuracy_overview.png")
     found.drop(columns="seconds").to_csv(DOCS / "accuracy.csv", index=False, float_format="%.6f")
-    costs, trap = defaults.errors(CACHE / "defaults"), long_servedio.study(seeds)
-    text = page(found, by_noise, images, GRIDS, costs, trap, splits)
+    costs = defaults.errors(CACHE / "defaults")
+    trap = long_servedio.errors(seeds, CACHE / "long_servedio")
+    text = page(found, by_noise, images, grids.grids(), costs, trap, splits)
     (DOCS / "accuracy.md").write_text(text)
 
 
@@ -68,12 +70,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5, help="of Long and Servedio's construction")
     options = parser.parse_args()
-    if options.what == "tune":
+    if options.what in ("tune", None):
         tune(options.processes)
     if options.what in ("run", None):
-        run(tasks_of(options.splits), GRIDS, CACHE / "study", options.processes, say)
+        run(tasks_of(options.splits), grids.grids(), CACHE / "study", options.processes, say)
         variants = defaults.variants()
         run(defaults.tasks(), variants, CACHE / "defaults", options.processes, say)
+        long_servedio.run(options.seeds, CACHE / "long_servedio", options.processes, say)
     if options.what in ("report", None):
         write(options.splits, options.seeds)
 

@@ -76,9 +76,9 @@ def reported(folder: Path = FOLDER) -> list[str]:
 
 
 def tuning(folder: Path = FOLDER) -> list[str]:
-    """The measured data sets of two classes that were not drawn; the grids were chosen on these."""
-    rest = set(eligible(folder)) - MADE - _drawn(folder)
-    return sorted(name for name in rest if _classes(name, folder) == 2)
+    """All eligible data sets that were not drawn, made ones too; the grids were chosen on these."""
+    rest = set(eligible(folder)) - _drawn(folder)
+    return sorted(name for name in rest if _classes(name, folder) <= AFFORDED)
 
 
 def _drawn(folder: Path) -> set[str]:

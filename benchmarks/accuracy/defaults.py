@@ -19,10 +19,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "as shipped": {},
     "rate 0.1": {"learning_rate": 0.1},
     "leaves of 20": {"leaf": 20},
-    "rate 0.1, leaves of 20": {"learning_rate": 0.1, "leaf": 20},
-    "rate 0.1, leaves of 20, half of the columns": {
-        "learning_rate": 0.1, "leaf": 20, "columns": 0.5,
-    },
     "rate 0.1, leaves of 20, half of the columns, depth 6": {
         "learning_rate": 0.1, "leaf": 20, "columns": 0.5, "depth": 6,
     },

@@ -1,21 +1,22 @@
-"""The settings each contestant may choose from: places in its pool, as ``tune`` prints them."""
+"""The settings each contestant may choose from: places in its pool, in grids.json, written by ``tune``."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from benchmarks.accuracy.methods import POOLS, Settings
 
-PICKED: dict[str, list[int]] = {
-    "SmoothBoost": [1, 3, 0, 7],
-    "MABoost": [3, 7, 0, 4],
-    "MadaBoost": [3, 1, 7, 4],
-    "SparseBoost": [3, 7, 0, 4],
-    "AdaBoost": [2, 7, 1, 4],
-    "HistGradientBoosting": [3, 6, 0, 5],
-    "LightGBM": [3, 6, 0, 5],
-    "XGBoost": [5, 6, 1, 0],
-    "RandomForest": [6, 2, 5, 0],
-}
+FILE = Path(__file__).with_name("grids.json")
 
-GRIDS: dict[str, list[Settings]] = {
-    method: [POOLS[method][i] for i in picked] for method, picked in PICKED.items()
-}
+
+def keep(picked: dict[str, list[int]]) -> None:
+    """Write what was picked, a contestant a line."""
+    lines = ",\n".join(f"  {json.dumps(m)}: {json.dumps(places)}" for m, places in picked.items())
+    FILE.write_text("{\n" + lines + "\n}\n")
+
+
+def grids() -> dict[str, list[Settings]]:
+    """The settings of each contestant."""
+    picked = json.loads(FILE.read_text())
+    return {method: [POOLS[method][i] for i in places] for method, places in picked.items()}

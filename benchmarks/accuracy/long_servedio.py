@@ -10,11 +10,18 @@ classification noise defeats all convex potential boosters".
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.accuracy.methods import made_by
 from benchmarks.accuracy.noise import uniform
+from benchmarks.accuracy.study import in_processes, keep
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.ensemble import (
@@ -35,6 +42,7 @@ from maboost import (
 
 ROWS, ROUNDS, FLIPS = 2000, 100, 0.1
 FIRST, COLUMNS = 11, 21
+DEPTHS = (1, 3)
 
 
 def rows_of(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -75,18 +83,41 @@ def boosters(depth: int, seed: int) -> dict[str, Any]:
     }
 
 
-def study(seeds: int, depths: tuple[int, ...] = (1, 3)) -> pd.DataFrame:
+def do(seed: int, folder: Path) -> str:
+    """All models on one draw of the construction, but for a draw that is there."""
+    path = folder / f"{seed}.json"
+    by = {name: made_by(name.partition(",")[0]) for name in boosters(1, seed)}
+    if path.exists() and json.loads(path.read_text())["by"] == by:
+        return path.name
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        keep(path, {"by": by, "errors": list(_errors(seed))})
+    return path.name
+
+
+def _errors(seed: int) -> Iterator[tuple[str, str, float]]:
+    X, y = rows_of(ROWS, seed)
+    X_test, y_test = rows_of(ROWS, 1000 + seed)
+    labels = {"clean": y, f"{100 * FLIPS:.0f} % flipped": uniform(X, y, FLIPS, seed)}
+    for depth, (noise, given) in product(DEPTHS, labels.items()):
+        for name, model in boosters(depth, seed).items():
+            error = float(np.mean(model.fit(X, given).predict(X_test) != y_test))
+            yield name, f"depth {depth}, {noise}", error
+
+
+def run(seeds: int, folder: Path, processes: int, say: Callable[[str], None]) -> None:
+    """All draws, in processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    in_processes(do, [(seed, folder) for seed in range(seeds)], processes, say)
+
+
+def errors(seeds: int, folder: Path) -> pd.DataFrame:
     """Mean errors on clean test rows, by model (rows) and depth, without and with flips (columns)."""
-    found = []
-    for seed in range(seeds):
-        X, y = rows_of(ROWS, seed)
-        X_test, y_test = rows_of(ROWS, 1000 + seed)
-        labels = {"clean": y, f"{FLIPS:.0%} flipped": uniform(X, y, FLIPS, seed)}
-        for depth in depths:
-            for noise, given in labels.items():
-                for name, model in boosters(depth, seed).items():
-                    error = float(np.mean(model.fit(X, given).predict(X_test) != y_test))
-                    found.append((name, f"depth {depth}, {noise}", error))
+    found = [
+        line
+        for seed in range(seeds)
+        for line in json.loads((folder / f"{seed}.json").read_text())["errors"]
+    ]
     table = pd.DataFrame(found, columns=["model", "setting", "error"])
     means = table.groupby(["model", "setting"], sort=False)["error"].mean()
     return means.unstack(sort=False)

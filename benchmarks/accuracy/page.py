@@ -16,8 +16,8 @@ _HOW = """\
   the one with most rows of the rarer class, if that is at least {minority} of the rows. Left out: `wdbc` and `optdigits`
   (scikit-learn's breast cancer and digits), on which maboost's defaults were chosen.
 - **Two parts.** Of those that are measured and not made by a formula, a draw of {drawn} with seed {seed}, less what has more than
-  {afforded} classes (penbased, for time), gives the {count} that are reported: {reported}. Of the others, those with two classes,
-  {tuning}, served to choose the grids; they are in no rank.
+  {afforded} classes (penbased, for time), gives the {count} that are reported: {reported}. All others with no more than {afforded}
+  classes, made ones too, served to choose the grids: {tuning}. They are in no rank.
 - **Rows.** Two thirds to train on, stratified, but no more than {training} rows; all others to test on. Columns of text
   become one column a category. {splits} split{s} of each data set; the number of the split is the only seed.
 - **Noise** in training labels only; test labels are clean. *Uniform*: a share of the rows gets another class, drawn evenly.
@@ -28,16 +28,20 @@ _HOW = """\
   cross-validation on the noisy labels; then one fit on all training rows.
 - **Grids.** Every method's four were drawn from its pool of eight (rate, size of trees or leaves, share of the columns)
   by one rule, on the tuning data sets only: the setting of least mean error first, then always the one that most lowers the
-  mean of the best in the portfolio (`benchmarks/accuracy/portfolio.py`; {tuning_note}). The pools themselves were settled
-  after two looks at tuning data sets (first breast, ecoli1, german and the made banana), where maboost's shipped leaves of
-  one row were far behind; one of those looks tried 48 settings of maboost's boosters and 10 of the others', so ours were
-  explored more. The limit of classes and the number of folds were settled for time. No result of a reported
-  data set had been seen by then, and nothing was changed after.
+  mean of the best in the portfolio (`benchmarks/accuracy/portfolio.py`; one split of each, clean and the three kinds at 20 %).
+- **What was settled when.** First, before any result of a reported data set was seen: the data sets, the kinds of noise, the
+  limit of classes and the number of folds (for time), and pools that came from two looks at tuning data sets, at 48
+  settings of maboost's boosters and 10 of the others'. A first study with grids from five tuning data sets and one split
+  was then reported: SmoothBoost stood behind XGBoost under uniform noise. That result was the reason for what came next,
+  but served to choose nothing: the rule for the automatic cap was mended (it took underfitting for noise; judged on
+  [practice](practice.md)'s data sets and Long and Servedio's), the tuning data sets became these {tuning_count}; 18
+  settings each of SmoothBoost, XGBoost and LightGBM were compared on six of them (banana, breast, ecoli1, german, monk-2, pima),
+  of which the same rule picked the eight of their pools (HistGradientBoosting has LightGBM's); and all grids were drawn
+  anew. Nothing was changed after the results on this page.
 - **Ranks.** Of the mean error over the splits, 1 is best, equal errors share; Friedman's test, and Nemenyi's critical
-  difference at {level} (Demšar, 2006). Methods under one bar do not differ significantly.
+  difference at {level} (Demšar, 2006). Methods under one bar do not differ significantly, and none do where Friedman's
+  test finds no difference at {level}.
 """
-
-_TUNING_NOTE = "one split of each, clean and the three kinds at 20 %"
 
 
 def page(
@@ -58,8 +62,10 @@ def page(
         "The aim: of all boosters the best mean rank at 20 % noise of each kind, and no worse than "
         "LightGBM on clean labels. RandomForest is in the tables but is no booster.",
         report.verdict(found),
-        "The best of our four in hindsight is a favourable reading; the next table has each by itself. "
-        "The critical differences below say how little of this a study of this size can call significant.",
+        "The best of our four in hindsight is a favourable reading: our four stand against the best of the "
+        "others, where whoever must choose beforehand has one. The table after the next has each by "
+        "itself. A study of this size can call only these gaps significant, over all nine methods:",
+        report.significant_table(found),
         report.ranks_in_words(found),
         "![Mean ranks over the kinds of noise](images/accuracy_overview.png)",
         report.mean_errors(results, order),
@@ -97,5 +103,5 @@ def _how(splits: int) -> str:
         count=len(names),
         reported=", ".join(names),
         tuning=", ".join(data.tuning()),
-        tuning_note=_TUNING_NOTE,
+        tuning_count=len(data.tuning()),
     )

@@ -20,6 +20,15 @@ class Ranking:
     p_value: float
 
     @property
+    def significant(self) -> dict[str, list[str]]:
+        """Whom each method beats significantly; nobody, unless Friedman's test finds a difference."""
+        ranks = self.mean_ranks
+        if self.p_value >= LEVEL:
+            return {}
+        beaten = {m: list(ranks.index[ranks - r >= self.critical]) for m, r in ranks.items()}
+        return {str(method): others for method, others in beaten.items() if others}
+
+    @property
     def groups(self) -> list[tuple[str, ...]]:
         """The largest runs of neighbours that do not differ significantly."""
         ranks = self.mean_ranks.to_numpy()

@@ -85,14 +85,25 @@ def verdict(found: dict[str, Ranking]) -> str:
     lines = []
     for noise, each in found.items():
         ranks = each.mean_ranks.drop("RandomForest", errors="ignore")
-        ours = [m for m in ranks.index if m in OURS]
+        ours = next(m for m in ranks.index if m in OURS)
         others = [m for m in ranks.index if m not in OURS]
         rival = "LightGBM" if noise == "clean" else others[0]
-        reached = "yes" if ranks[ours[0]] <= ranks[rival] else "no"
-        lines.append(
-            [noise, f"{ours[0]} {ranks[ours[0]]:.2f}", f"{rival} {ranks[rival]:.2f}", reached]
-        )
-    return table(["noise", "best of ours", "to be matched", "reached"], lines)
+        reached = "yes" if ranks[ours] <= ranks[rival] else "no"
+        first, last = (ours, rival) if reached == "yes" else (rival, ours)
+        significant = "yes" if last in each.significant.get(first, []) else "no"
+        pair = [f"{method} {ranks[method]:.2f}" for method in (ours, rival)]
+        lines.append([noise, *pair, reached, significant])
+    header = ["noise", "best of ours", "to be matched", "reached", "a significant difference"]
+    return table(header, lines)
+
+
+def significant_table(found: dict[str, Ranking]) -> str:
+    """All gaps that are significant, kind by kind."""
+    lines = []
+    for noise, each in found.items():
+        pairs = [f"{m} over {', '.join(others)}" for m, others in each.significant.items()]
+        lines.append([noise, f"{each.critical:.2f}", "<br>".join(pairs) or "none"])
+    return table(["noise", "critical difference", "significant"], lines)
 
 
 def versions() -> str:

@@ -1,7 +1,8 @@
 """Runs contestants over data sets, kinds of noise and splits; what is done is kept in a folder.
 
 One file a (data set, noise, split), written whole or not at all, so that a run can be stopped at any
-time and goes on where it was. An entry is used again only if its contestant's grid is still the same.
+time and goes on where it was. An entry is used again only if its contestant's grid is still the same,
+and its library: the version of another, every character of the source of maboost.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from benchmarks.accuracy.data import Table, load, split
-from benchmarks.accuracy.methods import Settings, make
+from benchmarks.accuracy.methods import Settings, made_by, make
 from benchmarks.accuracy.noise import noisy
 from numpy.typing import NDArray
 from sklearn import config_context
@@ -82,44 +83,66 @@ def result(table: Table, task: Task, method: str, grid: list[Settings]) -> dict[
     predictor = fitted(model, rows.X_train, given)
     seconds = time.process_time() - began  # of the processor: others may use the machine
     error = float(np.mean(predictor(rows.X_test) != rows.y_test))
-    return {"grid": grid, "chosen": settings, "error": error, "seconds": seconds}
+    return _key(method, grid) | {"chosen": settings, "error": error, "seconds": seconds}
 
 
-def do(task: Task, grids: Grids, folder: Path, loader: Callable[[str], Table] = load) -> Task:
+def _key(method: str, grid: list[Settings]) -> dict[str, Any]:
+    """What a result depends on, besides its task."""
+    return {"grid": grid, "by": made_by(method)}
+
+
+def _current(found: dict[str, Any], method: str, grid: list[Settings]) -> bool:
+    return _key(method, grid).items() <= found.get(method, {}).items()
+
+
+def do(task: Task, grids: Grids, folder: Path, loader: Callable[[str], Table] = load) -> str:
     """All contestants on one task, but for those whose results are there."""
     path = folder / task.file
     found = json.loads(path.read_text()) if path.exists() else {}
-    missing = {m: g for m, g in grids.items() if found.get(m, {}).get("grid") != g}
+    missing = [m for m, grid in grids.items() if not _current(found, m, grid)]
     if not missing:
-        return task
+        return task.file
     table = loader(task.data)
     # the checks of scikit-learn are not what is compared; results are the same without
     unchecked = config_context(assume_finite=True, skip_parameter_validation=True)
     with threadpool_limits(1), unchecked, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        for method, grid in missing.items():
-            found[method] = result(table, task, method, grid)
+        for method in missing:
+            found[method] = result(table, task, method, grids[method])
+    keep(path, found)
+    return task.file
+
+
+def keep(path: Path, found: Any) -> None:
+    """Write what was found, whole or not at all."""
     beside = path.with_suffix(f".{os.getpid()}.part")
     beside.write_text(json.dumps(found))
     beside.replace(path)
-    return task
 
 
 def run(
     tasks: Iterable[Task], grids: Grids, folder: Path, processes: int, say: Callable[[str], None]
 ) -> None:
-    """All tasks, in processes; each has one thread."""
+    """All tasks, in processes."""
     folder.mkdir(parents=True, exist_ok=True)
+    in_processes(do, [(task, grids, folder) for task in tasks], processes, say)
+
+
+def in_processes(
+    job: Callable[..., str],
+    calls: list[tuple[Any, ...]],
+    processes: int,
+    say: Callable[[str], None],
+) -> None:
+    """Every call of a job, which returns its name, in processes of one thread each."""
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"  # for the processes that start now
-    tasks = list(tasks)
     began = time.perf_counter()
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        waiting = [pool.submit(do, task, grids, folder) for task in tasks]
+        waiting = [pool.submit(job, *call) for call in calls]
         for done, future in enumerate(as_completed(waiting), start=1):
-            task = future.result()
             minutes = (time.perf_counter() - began) / 60
-            say(f"{done}/{len(tasks)} {minutes:.1f} min {task.file}")
+            say(f"{done}/{len(calls)} {minutes:.1f} min {future.result()}")
 
 
 def results(tasks: Iterable[Task], grids: Grids, folder: Path) -> pd.DataFrame:
@@ -130,7 +153,9 @@ def results(tasks: Iterable[Task], grids: Grids, folder: Path) -> pd.DataFrame:
 def _lines(tasks: Iterable[Task], grids: Grids, folder: Path) -> Iterator[dict[str, Any]]:
     for task in tasks:
         found = json.loads((folder / task.file).read_text())
-        for method in grids:
+        for method, grid in grids.items():
+            if not _current(found, method, grid):
+                raise ValueError(f"{task.file} has no result of {method} as it is now: run first")
             entry = found[method]
             yield {
                 "data": task.data,

@@ -1,5 +1,6 @@
 """A short run of benchmarks/accuracy, and its mathematics against scipy and published values."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from benchmarks.accuracy.data import Table, split
 from benchmarks.accuracy.long_servedio import rows_of
 from benchmarks.accuracy.methods import POOLS, make
 from benchmarks.accuracy.portfolio import portfolio
-from benchmarks.accuracy.ranks import critical_difference, duels, ranking
+from benchmarks.accuracy.ranks import Ranking, critical_difference, duels, ranking
 from benchmarks.accuracy.study import Task
 from scipy.stats import friedmanchisquare, rankdata
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -19,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 BUNDLED = {"breast": load_breast_cancer, "iris": load_iris}
 GRIDS = {
     "SmoothBoost": POOLS["SmoothBoost"][4:6],
-    "LightGBM": POOLS["LightGBM"][:2],
+    "LightGBM": [{"learning_rate": 0.03, "leaves": 7, "columns": c} for c in (0.5, 1.0)],
     "XGBoost": POOLS["XGBoost"][:2],
 }
 TASKS = [Task(name, kind, 0) for name in BUNDLED for kind in ("clean", "adversarial 20 %")]
@@ -83,13 +84,36 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch):
     study.do(TASKS[2], GRIDS, tmp_path, bundled)
     done = []
     monkeypatch.setattr(
-        study, "result", lambda table, task, method, grid: done.append(method) or {"grid": grid}
+        study,
+        "result",
+        lambda table, task, method, grid: done.append(method) or study._key(method, grid),
     )
     study.do(TASKS[2], GRIDS, tmp_path, bundled)
     assert done == []
     study.do(TASKS[2], {**GRIDS, "LightGBM": POOLS["LightGBM"][2:4]}, tmp_path, bundled)
     assert done == ["LightGBM"]
     assert [path.name for path in tmp_path.iterdir()] == [TASKS[2].file]
+
+
+def test_results_of_another_library_are_not_used_again(tmp_path, monkeypatch):
+    """Neither another version of a peer nor another source of maboost."""
+    grids = {"LightGBM": GRIDS["LightGBM"][:1], "XGBoost": GRIDS["XGBoost"][:1]}
+    study.do(TASKS[2], grids, tmp_path, bundled)
+    now = study.made_by
+    monkeypatch.setattr(study, "made_by", lambda m: "newer" if m == "XGBoost" else now(m))
+    with pytest.raises(ValueError, match="no result of XGBoost as it is now"):
+        study.results(TASKS[2:3], grids, tmp_path)
+    monkeypatch.setattr(study, "result", lambda *of: {**study._key(*of[2:]), "chosen": of[2]})
+    study.do(TASKS[2], grids, tmp_path, bundled)
+    found = json.loads((tmp_path / TASKS[2].file).read_text())
+    assert found["XGBoost"]["chosen"] == "XGBoost"
+    assert found["LightGBM"]["chosen"] == grids["LightGBM"][0]
+
+
+def test_pools_are_of_one_size():
+    assert {len(pool) for pool in POOLS.values()} == {8}
+    for pool in POOLS.values():
+        assert len({json.dumps(settings) for settings in pool}) == 8
 
 
 @pytest.mark.parametrize(
@@ -114,8 +138,14 @@ def test_ranking_against_scipy():
 
 def test_groups_are_the_largest_runs_within_the_critical_difference():
     ranks = pd.Series({"a": 1.0, "b": 1.5, "c": 2.5, "d": 4.0})
-    result = type(ranking(pd.DataFrame(np.eye(3), columns=list("xyz"))))(ranks, 1.2, 0.0)
+    result = Ranking(ranks, 1.2, 0.0)
     assert result.groups == [("a", "b"), ("b", "c")]
+
+
+def test_gaps_are_significant_only_where_friedman_finds_a_difference():
+    ranks = pd.Series({"a": 1.0, "b": 1.5, "c": 2.2, "d": 4.0})
+    assert Ranking(ranks, 1.2, 0.01).significant == {"a": ["c", "d"], "b": ["d"], "c": ["d"]}
+    assert Ranking(ranks, 1.2, 0.2).significant == {}
 
 
 def test_duels_count_every_data_set():

@@ -616,6 +616,34 @@ def test_auto_smoothness_falls_with_the_noise():
     assert caps[0] > 5.0 > caps[1] > caps[2] > 1.1
 
 
+def long_servedio(flips):
+    """Long and Servedio's construction: four kinds of equal rows are half of it, the vote of all 21
+    columns is always right, and single columns are hard to combine; with a share of flipped labels."""
+    rng = np.random.default_rng(0)
+    agree = np.ones((2000, 21))
+    agree[500:1000, 11:] = -1.0
+    for row in agree[1000:]:
+        row[rng.choice(11, 6, replace=False)] = -1.0
+        row[11 + rng.choice(10, 4, replace=False)] = -1.0
+    y = rng.integers(2, size=2000)
+    X = agree * (2.0 * y - 1.0)[:, None]
+    return X, np.where(rng.random(2000) < flips, 1 - y, y)
+
+
+def test_auto_smoothness_does_not_take_underfitting_for_noise():
+    """Stumps need far more than forty rounds here, and no label is wrong: a cap that holds them back
+    would cost (36 % error at k = 1.5, 22 % at 2 and above)."""
+    model = SmoothBoostClassifier(HistTreeClassifier(1), n_estimators=1, learning_rate=0.05)
+    assert model.fit(*long_servedio(0.0)).smoothness_ > 2.0
+
+
+def test_auto_smoothness_where_few_rows_hold_much_of_the_weight():
+    """A tenth of the labels is flipped, so that trees can err on little more than a tenth; if equal
+    rows were all held out or all trained on, the trial would err on a third."""
+    model = SmoothBoostClassifier(n_estimators=1).fit(*long_servedio(0.1))
+    assert 2.5 < model.smoothness_ < 5.0
+
+
 def test_auto_smoothness_does_not_depend_on_order_repetition_or_rounds():
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=2, random_state=0)
@@ -624,7 +652,8 @@ def test_auto_smoothness_does_not_depend_on_order_repetition_or_rounds():
     assert clone(model).fit(X[order], y[order]).smoothness_ == pytest.approx(once, rel=1e-9)
     twice = clone(model).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).smoothness_
     assert twice == pytest.approx(once, rel=1e-9)
-    assert clone(model).set_params(n_estimators=9, random_state=5).fit(X, y).smoothness_ == once
+    others = {"n_estimators": 9, "random_state": 5, "learning_rate": 0.05}
+    assert clone(model).set_params(**others).fit(X, y).smoothness_ == once
 
 
 def test_auto_smoothness_of_a_handful_of_rows():

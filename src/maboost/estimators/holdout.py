@@ -13,13 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from maboost.comm import Communicator, SerialCommunicator
+from maboost.comm import Communicator, SerialCommunicator, global_count
+from maboost.estimators.weights import class_totals
 from maboost.learners.tree.binning import hash_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 from maboost.threads import Threads
 
-__all__ = ["held_out", "places"]
+__all__ = ["held_out", "held_out_shares", "places"]
+
+_HEAVY = 0.1
+_BUCKETS = 1024  # of places, to tell contents apart without gathering them
 
 Array = NDArray[np.float64]
 
@@ -53,6 +57,32 @@ def held_out(
         rows = np.flatnonzero(labels == label)
         chosen[rows] = _lowest(where[rows], weights[rows], fraction, comm)
     return chosen
+
+
+def held_out_shares(
+    X: Any,
+    labels: NDArray[np.intp],
+    classes: int,
+    weights: Array,
+    fraction: float,
+    seed: int,
+    comm: Communicator,
+) -> Array:
+    """The share of each row's weight to hold out: all, nothing, or `fraction` of a heavy content.
+
+    Equal rows that hold more than a tenth of all weight are neither left to one side, which would then
+    not stand for the other: they are on both. Of the others whole rows, as in :func:`held_out`.
+    """
+    where = places(X, seed)
+    bucket = (where * _BUCKETS).astype(np.intp)
+    totals = class_totals(bucket, weights, _BUCKETS, comm)
+    heavy = totals[bucket] > _HEAVY * totals.sum()
+    shares = np.where(heavy, fraction, 0.0)
+    for label in range(classes):
+        rows = np.flatnonzero((labels == label) & ~heavy)
+        if global_count(len(rows), comm):
+            shares[rows] = _lowest(where[rows], weights[rows], fraction, comm)
+    return shares
 
 
 def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -> NDArray[np.bool_]:

@@ -65,6 +65,14 @@ class TrainingRows:
             X = _safe_indexing(self.X, np.flatnonzero(chosen))
         return replace(self, X=X, y=self.y[chosen], weights=self.weights.without(~chosen))
 
+    def shared(self, shares: NDArray[np.float64]) -> TrainingRows:
+        """A share of each row's weight; rows of no share are left out."""
+        chosen = shares > 0.0
+        some = self.where(chosen)
+        part, weights = shares[chosen], some.weights
+        scaled, shown = weights.scaled * part, weights.shown * part
+        return replace(some, weights=replace(weights, scaled=scaled, shown=shown))
+
     def sampled(self) -> TrainingRows:
         """Rows in memory that stand for these: those of the smallest content hashes, where they are many."""
         if hasattr(self.X, "sample"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -12,18 +13,21 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maboost.boosting.loop import Booster
+from maboost.boosting.loop import Booster, Run
 from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups, classes_among
-from maboost.estimators.holdout import held_out
+from maboost.estimators.holdout import held_out_shares
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["SmoothBoostClassifier"]
 
-_TRIAL = {"smoothness": 4.0, "fraction": 0.25, "rounds": 40}
+# the trial run of smoothness="auto": at a cap and a rate of its own, until the best window of rounds
+# was so many rounds ago
+_TRIAL_CAP, _TRIAL_RATE, _FRACTION = 4.0, 0.3, 0.25
+_ROUNDS, _WINDOW, _PATIENCE = 100, 15, 40
 _FALLBACK = 4.0  # where there are too few rows to hold some out
 
 
@@ -50,9 +54,11 @@ class SmoothBoostClassifier(BoostingClassifier):
         Factor on every step. Below 1, because on noisy labels the last round is then nearly as good as
         the best (the other boosters take whole steps).
     smoothness : float >= 1 or "auto", default="auto"
-        The cap k. "auto" first boosts 40 rounds at k = 4 without a quarter of the rows (chosen by
-        their content, so that neither order nor repetition matters), measures the error
-        :math:`\varepsilon` there, and takes :math:`k = 1/(2\varepsilon)`, between 1.1 and 50.
+        The cap k. "auto" first boosts at k = 4 and a rate of 0.3 without a quarter of the rows (chosen
+        by their content, so that neither order nor repetition matters). With :math:`\varepsilon` the
+        least error there, as a mean over 15 rounds, it takes :math:`k = 1/(2\varepsilon)`, between 1.1
+        and 50. The trial ends when that least is 40 rounds old, or after 100: an error that further
+        rounds would cure is not taken for noise.
     noise_rate : float in [0, 0.5), optional
         Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.375 / noise_rate), and
         no cap at 0. Not together with `smoothness`.
@@ -231,41 +237,58 @@ class SmoothBoostClassifier(BoostingClassifier):
         else:
             k = float(self.smoothness)
         self.smoothness_ = k
-        return self._booster(k), {}
+        return self._booster(k, self.learning_rate), {}
 
-    def _booster(self, k: float) -> Booster:
-        return smooth(k, self.regularizer, self.update, self.step, self.learning_rate, self.trim)
+    def _booster(self, k: float, rate: float) -> Booster:
+        return smooth(k, self.regularizer, self.update, self.step, rate, self.trim)
 
     def _estimated_smoothness(self, rows: TrainingRows) -> float:
-        """From the error of a short run on rows it has not seen.
+        """From the least error of a trial run on rows it has not seen.
 
         Under caps of k a classifier that errs on a fraction e of the rows keeps an edge of 1 - 2ke, so
-        k = 1/(2e) is the largest at which the weak learner need not be asked for the impossible.
+        k = 1/(2e) is the largest at which the weak learner need not be asked for the impossible. Any
+        classifier will do for that, hence the best that the trial met, and its own rate: how many
+        labels are wrong does not depend on how slowly the fit is to go.
         """
         if len(rows.classes) < 2:
             return _FALLBACK
         rows = rows.sampled()
-        if len(rows.classes) < len(self.classes_):
+        classes = len(rows.classes)
+        if classes < len(self.classes_):
             return _FALLBACK
-        fraction, classes = _TRIAL["fraction"], len(rows.classes)
-        out = held_out(
-            rows.X, rows.labels, classes, rows.weights.scaled, fraction, seed=0, comm=rows.comm
+        out = held_out_shares(
+            rows.X, rows.labels, classes, rows.weights.scaled, _FRACTION, seed=0, comm=rows.comm
         )
-        if classes_among(rows, out) < classes:
+        if classes_among(rows, out == 1.0) < classes:
             return _FALLBACK
-        trial = replace(rows.where(~out), random_state=np.random.RandomState(0))
+        trial = replace(rows.shared(1.0 - out), random_state=np.random.RandomState(0))
         run = self._new_run(
-            self._booster(_TRIAL["smoothness"]), trial, self._watch(rows.where(out))
+            self._booster(_TRIAL_CAP, _TRIAL_RATE), trial, self._watch(rows.shared(out))
         )
-        errors = []
-        # an estimator that fails here may not fail in the fit; if it does, the fit will say so
-        with suppress(ValueError):
-            for round in islice(run, int(_TRIAL["rounds"])):
-                errors.append(round.record.val_error)
-        if not errors:
+        least = _least_error(run)
+        if least is None:
             return _FALLBACK
-        self._expected_error = float(np.mean(errors[-max(len(errors) // 3, 1) :]))
-        return min(max(0.5 / max(self._expected_error, 1e-9), 1.1), 50.0)
+        self._expected_error = least
+        return min(max(0.5 / max(least, 1e-9), 1.1), 50.0)
 
     def _doubt(self) -> float:
         return max(self._expected_error, DOUBT)
+
+
+def _least_error(run: Run) -> float | None:
+    """The least mean error of consecutive rounds on the rows that watch; None where no round succeeds."""
+    errors: list[float] = []
+    least, since = math.inf, 0
+    # an estimator that fails here may not fail in the fit; if it does, the fit will say so
+    with suppress(ValueError):
+        for round in islice(run, _ROUNDS):
+            errors.append(round.record.val_error)
+            mean = math.fsum(errors[-_WINDOW:]) / _WINDOW
+            since += 1
+            if len(errors) >= _WINDOW and mean < least:
+                least, since = mean, 0
+            if since >= _PATIENCE:
+                break
+    if not errors:
+        return None
+    return least if math.isfinite(least) else math.fsum(errors) / len(errors)

@@ -39,6 +39,7 @@ Array = NDArray[np.float64]
 
 LONGEST_STEP = 64.0
 _ZERO_EDGE = 1e-13
+_CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 
 
 @dataclass(frozen=True)
@@ -202,25 +203,28 @@ class Corrective(Component):
         def slope(step: float) -> float:
             return gain_slope(s, step) - _ZERO_EDGE * s.state.mass
 
+        worst = linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
+        if s.ascent.domain.normalised and worst > _CLEARLY_POSITIVE:
+            # no distribution of the set makes h worthless: no root
+            return self._without_root(s, worst)
         near = 0.0
         far = min(max(2.0 * s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1), 1e-3), 1.0)
-        worst: float | None = None
         while slope(far) > 0.0:
-            if far >= LONGEST_STEP and worst is None:
-                worst = linear_minimum(
-                    -s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper
-                )
-                if s.measure.maximum(s.dense) < 0.0:
-                    return Step(self._reaching_step(s, worst), final=True)
-                if worst > 0.0:
-                    shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
-                    return Step(max(math.atanh(min(s.edge, 1.0 - 1e-15)), shortest))
-                if worst > -1e-12:
-                    return Step(LONGEST_STEP)
+            if far >= LONGEST_STEP and worst > 0.0:
+                return self._without_root(s, worst)
+            if far >= LONGEST_STEP and worst > -1e-12:
+                return Step(LONGEST_STEP)
             near, far = far, 2.0 * far
             if far > 1e12:
                 return Step(near)
         return Step(float(brentq(slope, near, far, xtol=1e-15, rtol=8.9e-16, maxiter=200)))
+
+    def _without_root(self, s: Situation, worst: float) -> Step:
+        """Where the edge stays positive: to the floor of the bound if h errs nowhere."""
+        if s.measure.maximum(s.dense) < 0.0:
+            return Step(self._reaching_step(s, worst), final=True)
+        shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
+        return Step(max(math.atanh(min(s.edge, 1.0 - 1e-15)), shortest))
 
     @staticmethod
     def _reaching_step(s: Situation, worst: float) -> float:
