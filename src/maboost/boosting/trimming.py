@@ -332,5 +332,9 @@ def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArra
         level = lower_tail(row_density, measure.rows_base * row_density, delta, measure).level
     elif measure.minimum_here(row_density) > 0.0:
         return None
-    keep = (row_density >= level) & (row_density > 0.0)
-    return None if keep.all() else np.flatnonzero(keep)
+    least = max(level, math.ulp(0.0))
+    parts = measure.threads.over(
+        row_density.size, lambda a, b: a + np.flatnonzero(row_density[a:b] >= least)
+    )
+    rows = np.concatenate(parts)
+    return None if rows.size == row_density.size else rows

@@ -18,7 +18,7 @@ from maboost.comm import fixed_point, split
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 
-__all__ = ["Coded", "advance", "leaf_codes", "part_of_direction", "whole_direction"]
+__all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
 
 Array = NDArray[np.float64]
 

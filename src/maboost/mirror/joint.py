@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, coded_moments, whole_direction
+from maboost.mirror.coded import Coded, coded_moments, entry_at, whole_direction
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Euclidean
@@ -77,14 +77,15 @@ def entropy_weights(u, base, caps, moving):
 
 
 @njit(nogil=True, cache=True)
-def euclidean_moments(theta, d, base, caps, step, shift, bound, scale):
+def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound, scale):
     """:func:`moments` of the weights at the end of a step, and how many lie beyond `bound`.
 
     The moving ones are the base measure of entries between zero and their cap.
     """
     m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(theta.size):
-        x, cap = theta[i] + step * d[i] - shift, cap_at(caps, i)
+        d = entry_at(values, codes, i) - less
+        x, cap = theta[i] + step * d - shift, cap_at(caps, i)
         moving = base[i] if (x > 0.0) & (x < cap) else 0.0
         x = min(max(x, 0.0), cap)
         beyond += x > bound
@@ -92,14 +93,14 @@ def euclidean_moments(theta, d, base, caps, step, shift, bound, scale):
         high, low = split(w, scale[0], scale[1], scale[2])
         m_high += high
         m_low += low
-        high, low = split(w * d[i], scale[0], scale[1], scale[2])
+        high, low = split(w * d, scale[0], scale[1], scale[2])
         l_high += high
         l_low += low
         high, low = split(moving, scale[0], scale[1], scale[2])
         h0 += high
-        high, low = split(moving * d[i], scale[0], scale[1], scale[2])
+        high, low = split(moving * d, scale[0], scale[1], scale[2])
         h1 += high
-        high, low = split(moving * d[i] * d[i], scale[0], scale[1], scale[2])
+        high, low = split(moving * d * d, scale[0], scale[1], scale[2])
         h2 += high
     return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
@@ -240,13 +241,16 @@ class _Problem:
         self.bound = 16.0 * highest
         self.grid = fixed_point(measure.largest * self.bound, measure.count)
         self.clipped = False
+        self.l1 = l1
         self.coded: Coded | None = None
-        if isinstance(direction, Coded) and self.entropy and not l1 and not self.endless:
+        if not self.entropy:
+            self.direction: Array | Coded = direction
+        elif isinstance(direction, Coded) and not l1 and not self.endless:
             self.coded = direction
             self.powers = self._powers(ascent, state)
         else:
             dense = whole_direction(direction)
-            self.direction = dense - l1 if l1 else dense
+            self.dense = dense - l1 if l1 else dense
 
     def _powers(self, ascent: MirrorAscent, state: AscentState) -> Array:
         """e^theta: the density itself where a step departs from the projected point."""
@@ -274,10 +278,11 @@ class _Problem:
         return [value(*total[:2]), value(*total[2:4]), *coarse]
 
     def _euclidean_work(self, a: int, b: int, step: float, shift: float) -> Integers:
-        part = slice(a, b)
+        part, d = slice(a, b), self.direction
+        values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
         return np.array(
             euclidean_moments(
-                self.theta[part], self.direction[part], self.measure.entries[part],
+                self.theta[part], values, codes, self.l1, self.measure.entries[part],
                 self._limits(part), step, shift, self.bound, self.grid[:3],
             ),
             dtype=np.int64,
@@ -288,7 +293,7 @@ class _Problem:
         moving = np.empty(min(_BLOCK, b - a))
         for start in range(a, b, _BLOCK):
             part = slice(start, min(start + _BLOCK, b))
-            x = self.direction[part] * step
+            x = self.dense[part] * step
             x += self.theta[part]
             x -= shift
             np.exp(x, out=x)
@@ -296,7 +301,7 @@ class _Problem:
                 sums[7] += 1
                 np.minimum(x, self.bound, out=x)
             entropy_weights(x, self.measure.entries[part], self._limits(part), moving)
-            sums[:7] += moments(x, moving, self.direction[part], self.grid[:3])
+            sums[:7] += moments(x, moving, self.dense[part], self.grid[:3])
         return sums
 
     def _coded_work(self, a: int, b: int, step: float, shift: float) -> Integers:

@@ -102,7 +102,7 @@ class Tree:
         feature, left = np.where(leaves, 0, self.feature), self.left.copy()
         left[leaves] = np.flatnonzero(leaves)
         go_left = self.go_left | leaves[:, None]
-        out = np.zeros(by_column.shape[1], dtype=ROW)
+        out = np.empty(by_column.shape[1], dtype=ROW)
         depth = self.depth
 
         def work(a: int, b: int) -> None:
@@ -159,10 +159,16 @@ def simplex_rows(table: Array) -> Array:
 
 @njit(nogil=True, cache=True)
 def _send_down(by_column, start, stop, feature, left, go_left, depth, out):
-    """A tile of rows at a time, a level at a time; a right child follows its left sibling."""
+    """A tile of rows at a time, a level at a time; a right child follows its left sibling.
+
+    The first level asks all rows the same.
+    """
+    column, side = by_column[feature[0]], left[0] + (1 - go_left[0].astype(left.dtype))
     for tile in range(start, stop, 4096):
         end = min(tile + 4096, stop)
-        for _ in range(depth):
+        for i in range(tile, end):
+            out[i] = side[column[i]]
+        for _ in range(depth - 1):
             for i in range(tile, end):
                 at = out[i]
                 out[i] = left[at] + (1 - go_left[at, by_column[feature[at], i]])
