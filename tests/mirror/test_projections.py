@@ -371,7 +371,7 @@ def test_boxes(domain, name, seed):
 @st.composite
 def many_rows(draw, width: int, upper: float = math.inf):
     rng = np.random.default_rng(draw(seeds))
-    n = draw(st.integers(600, 3000))
+    n = draw(st.integers(600, 9000))  # enough for several threads
     kind = draw(st.sampled_from(DOMAINS))
     weights = rng.exponential(size=n) + 0.01
     theta = rng.normal(size=n * width) * draw(st.sampled_from([0.1, 1.0, 10.0]))
@@ -382,6 +382,23 @@ def same_bits(left: Projected, right: Projected) -> None:
     assert (left.center, left.tau) == (right.center, right.tau)
     np.testing.assert_array_equal(left.density, right.density, strict=True)
     np.testing.assert_array_equal(left.dual, right.dual, strict=True)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("name", REGULARIZERS)
+@given(data=st.data())
+@examples(8)
+def test_the_density_is_put_where_it_is_asked_for(name, width, data):
+    weights, domain, theta = data.draw(many_rows(width, REGULARIZERS[name].upper))
+    measure, before = BaseMeasure(weights, width), theta.copy()
+    for some in (domain, Orthant(), Hypercube(1.0)):
+        out = np.full(theta.size, np.nan)
+        found = project(REGULARIZERS[name], some, theta, measure, out=out)
+        assert found.density is out
+        same_bits(found, project(REGULARIZERS[name], some, theta, measure))
+        np.testing.assert_array_equal(theta, before)
+    with pytest.raises(ValueError, match="out must be an array of its own"):
+        project(REGULARIZERS[name], domain, theta, measure, out=theta)
 
 
 @pytest.mark.parametrize("width", [1, 3])

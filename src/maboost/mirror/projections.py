@@ -52,7 +52,7 @@ def project(
     guess : float, optional
         Where :math:`\tau` is expected; saves passes, does not change the result.
     out : array like `theta`, optional
-        Where to put the density. Fresh memory can cost more than the projection.
+        Where to put the density; not `theta` itself. Fresh memory can cost more than the projection.
 
     >>> import numpy as np
     >>> from maboost.mirror import CappedSimplex, Entropy
@@ -61,7 +61,13 @@ def project(
     >>> project(Entropy(), CappedSimplex(1.5), theta, BaseMeasure(np.ones(4))).density.round(4)
     array([1.5   , 0.8333, 0.8333, 0.8333])
     """
-    out = np.empty_like(theta) if out is None else out
+    if out is None:
+        out = np.empty_like(theta)
+    elif out.shape != theta.shape or np.may_share_memory(out, theta):
+        raise ValueError(
+            f"out must be an array of its own of the shape of theta, {theta.shape}, got one of shape "
+            f"{out.shape}" + (" that shares its memory" if out.shape == theta.shape else "")
+        )
     found = _projected(regularizer, domain, theta, measure, guess, out)
     if found.density is out:
         return found
