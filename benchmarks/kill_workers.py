@@ -70,13 +70,17 @@ def kill(client: Any, name: str, path: Path, rng: np.random.Generator, whole: An
         told = str(error)
     seconds = time.perf_counter() - began
     if victim not in told or seconds > LIMIT:
-        raise SystemExit(
-            f"{name}: {victim} died, and after {seconds:.1f} s the client knew: {told}"
-        )
+        fail(f"{name}: {victim} died, and after {seconds:.1f} s the client knew: {told}")
     assert_same(model.set_params(resume=True).fit(*all_there(client)), whole)
     signal.alarm(0)
     check_nothing_is_left(client, before, before[victim])
     return seconds
+
+
+def fail(why: str) -> None:
+    """Say it now: a cluster that cannot close hides what came before."""
+    print(why, flush=True)
+    raise SystemExit(why)
 
 
 def _pid() -> int:
@@ -94,14 +98,12 @@ def check_nothing_is_left(client: Any, before: dict[str, int], victim: int) -> N
     now = client.run(_pid)
     kept = set(before.values()) & set(now.values())
     if victim in kept or len(now) != WORKERS or any(client.run(_trackers).values()):
-        raise SystemExit(
-            f"workers were {before} and are {now}: not one of them new, or trackers left"
-        )
+        fail(f"workers were {before} and are {now}: not one of them new, or trackers are left")
     family = psutil.Process().children(recursive=True)
     dead = [process for process in family if process.status() == psutil.STATUS_ZOMBIE]
     gone = set(before.values()) - kept
     if dead or gone & {process.pid for process in family}:
-        raise SystemExit(f"processes that should be gone: {dead or gone}")
+        fail(f"processes that should be gone: {dead or gone}")
 
 
 def page(found: dict[str, list[float]]) -> str:

@@ -134,7 +134,9 @@ def joined(
     fit : str
     """
     try:
-        collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=3)
+        # One attempt to connect: all listen before they are told of each other, and where the tracker has
+        # gone, a worker that leaves would ask for it again and again before it can say what happened.
+        collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=1)
     except XGBoostError as error:
         raise LostTouchError(_first_line(error)) from None
     try:
