@@ -30,7 +30,7 @@ HUNG = 300  # seconds after which a fit that has not ended never will
 # one (by rank; the first hosts the tracker), and below which number of messages (or milliseconds) it dies
 KILLS: dict[str, tuple[str, int | None, int]] = {
     "joining the others": ("joining", None, 60),
-    "binning": ("binning", None, 12),
+    "binning": ("binning", None, 5),
     "the allreduce of a histogram": ("histogram", None, 12),
     "a projection": ("projection", None, 8),
     "between rounds": ("between rounds", None, 7),

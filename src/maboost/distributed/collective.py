@@ -7,6 +7,7 @@ machines trust each other (see ``docs/distributed.md``).
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -165,11 +166,18 @@ def start_tracker(fit: str, host: str, size: int) -> dict[str, Any]:
 
 
 def stop_tracker(fit: str) -> None:
-    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away."""
+    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away.
+
+    In a thread of its own: the tracker may wait for workers that are gone, and who asks for this must not.
+    """
     tracker = _trackers.pop(fit, None)
     if tracker is not None:
-        with suppress(XGBoostError):
-            tracker.free()
+        threading.Thread(target=_free, args=(tracker,), daemon=True).start()
+
+
+def _free(tracker: RabitTracker) -> None:
+    with suppress(XGBoostError):
+        tracker.free()
 
 
 def abandon(fit: str) -> None:
