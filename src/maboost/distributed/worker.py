@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import traceback
 import warnings
@@ -17,7 +18,7 @@ from distributed import Worker, get_worker
 from maboost.distributed.collective import CollectiveCommunicator, Traffic, joined
 from maboost.distributed.parts import together
 
-__all__ = ["Order", "Outcome", "model_digest", "train"]
+__all__ = ["Order", "Outcome", "give_up", "model_digest", "train"]
 
 # a test of faults puts its own here; it is given each communicator and returns one
 wrap_communicator: Any = None
@@ -76,6 +77,12 @@ def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
     except Exception as error:
         outcome.error, outcome.trace = _portable(error), traceback.format_exc()
     return outcome
+
+
+def give_up(dask_worker: Worker) -> None:
+    """End this process, if there is a nanny to start a new one."""
+    if dask_worker.nanny is not None:
+        os._exit(1)
 
 
 @contextmanager
