@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import traceback
 from typing import Any
 
 import numpy as np
 
 from maboost.distributed import worker
+
+_joined = worker.joined
 
 # by name of the point: the function that must be at work when a message is sent
 POINTS = {
@@ -48,10 +51,24 @@ class Deadly:
 
 
 def plan(point: str, after: int, number: int = signal.SIGKILL) -> None:
-    """Let this process die at a point, after so many messages there."""
-    worker.wrap_communicator = lambda comm: Deadly(comm, POINTS[point], after, number)
+    """Let this process die at a point, after so many messages there.
+
+    Where it is "joining" there are no messages yet: `after` so many milliseconds in it.
+    """
+    if point == "joining":
+        worker.joined = lambda *args: _dying(after / 1000.0, number, *args)
+    else:
+        worker.wrap_communicator = lambda comm: Deadly(comm, POINTS[point], after, number)
+
+
+def _dying(delay: float, number: int, *args: Any) -> Any:
+    """What joins the others, in a process that has not long to live."""
+    if delay == 0.0:
+        os.kill(os.getpid(), number)
+    threading.Timer(delay, os.kill, (os.getpid(), number)).start()
+    return _joined(*args)
 
 
 def forget() -> None:
     """Live on."""
-    worker.wrap_communicator = None
+    worker.wrap_communicator, worker.joined = None, _joined

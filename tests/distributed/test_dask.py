@@ -212,6 +212,17 @@ def test_a_load_that_fails(client):
         DaskMABoostClassifier().fit(X, da.zeros(60, chunks=30))
 
 
+def test_the_profiler_of_dask_runs_again_after_a_fit(client):
+    def running(dask_worker):
+        return dask_worker.periodic_callbacks["profile"].is_running()
+
+    X, y = table(100)
+    DaskMABoostClassifier(n_estimators=2).fit(
+        da.from_array(X, chunks=(50, 6)), da.from_array(y, chunks=50)
+    )
+    assert all(client.run(running).values())
+
+
 # ------------------------------------------------------------------------------------------- faults
 
 
@@ -225,24 +236,27 @@ def on_all(client, X, y):
 
 
 @pytest.mark.parametrize(
-    ("point", "after"),
-    [("binning", 3), ("histogram", 7), ("projection", 20), ("between rounds", 9)],
-)
-def test_a_killed_worker_is_named_and_the_fit_goes_on(client, tmp_path, point, after):
-    """On those that are left, or with a new one in its place."""
+    ("point", "after", "rank"),
+    [
+        ("joining", 0, -1), ("binning", 3, -1), ("histogram", 7, -1), ("projection", 9, -1),
+        ("between rounds", 5, -1), ("joining", 5, 0), ("histogram", 7, 0),
+    ],
+)  # fmt: skip
+def test_a_killed_worker_is_named_and_the_fit_goes_on(client, tmp_path, point, after, rank):
+    """On those that are left, or with a new one in its place; the first hosts the tracker."""
     X, y = table(400)
     kind = "smooth" if point == "projection" else "maboost"
     model = clone(BOOSTERS[kind]).set_params(n_estimators=8)
     whole = clone(model).fit(X, y)
     shard = on_dask(model).set_params(checkpoint=tmp_path / "fit", checkpoint_every=1)
     lazy = on_all(client, X, y)
-    victim = sorted(client.nthreads())[-1]
+    victim = sorted(client.nthreads())[rank]
     client.run(faults.plan, point, after, workers=[victim])
     began = time.monotonic()
     with pytest.raises(WorkerLostError, match=f"worker {victim} died during the fit"):
         shard.fit(*lazy)
     assert time.monotonic() - began < 60
-    assert (tmp_path / "fit").exists() == (point != "binning")
+    assert (tmp_path / "fit").exists() == (point not in ("joining", "binning"))
     assert_same(shard.set_params(resume=True).fit(*on_all(client, X, y)), whole)
 
 

@@ -7,6 +7,7 @@ machines trust each other (see ``docs/distributed.md``).
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -134,7 +135,9 @@ def joined(
     fit : str
     """
     try:
-        collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=3)
+        # One attempt to connect: all listen before they are told of each other, and where the tracker has
+        # gone, a worker that leaves would ask for it again and again before it can say what happened.
+        collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=1)
     except XGBoostError as error:
         raise LostTouchError(_first_line(error)) from None
     try:
@@ -163,11 +166,18 @@ def start_tracker(fit: str, host: str, size: int) -> dict[str, Any]:
 
 
 def stop_tracker(fit: str) -> None:
-    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away."""
+    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away.
+
+    In a thread of its own: the tracker may wait for workers that are gone, and who asks for this must not.
+    """
     tracker = _trackers.pop(fit, None)
     if tracker is not None:
-        with suppress(XGBoostError):
-            tracker.free()
+        threading.Thread(target=_free, args=(tracker,), daemon=True).start()
+
+
+def _free(tracker: RabitTracker) -> None:
+    with suppress(XGBoostError):
+        tracker.free()
 
 
 def abandon(fit: str) -> None:

@@ -15,12 +15,11 @@ from distributed import Client, Future, wait
 
 from maboost.distributed.collective import LostTouchError, abandon, start_tracker
 from maboost.distributed.parts import blank, divided
-from maboost.distributed.worker import Order, Outcome, train
+from maboost.distributed.worker import Order, Outcome, give_up, train
 
 __all__ = ["WorkerLostError", "fit_on_workers"]
 
 _LOOK = 0.5  # seconds between two looks at the workers
-_RESTART = 20.0  # seconds that a worker has for a new process
 _LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
 
 
@@ -173,7 +172,8 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
     """Leave nothing behind: no tracker, and no worker that waits for another.
 
     A worker can be caught in a message that nobody will answer, beyond any timeout of the collective's.
-    Only a new process helps it then, and Dask makes its rows again.
+    Only a new process helps it then, and Dask makes its rows again. (Not by asking Dask to restart it: a
+    nanny that cannot stop such a process in five seconds gives up, and the cluster is one worker short.)
     """
     there = [address for address in {host, *futures} if address in client.nthreads()]
     with suppress(Exception):  # a worker may go while we ask
@@ -186,5 +186,8 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
     if caught:
         for future in futures.values():
             future.cancel()
-        with suppress(Exception):  # without a nanny nobody can restart it
-            client.restart_workers(caught, timeout=_RESTART, raise_for_error=False)
+        with suppress(Exception):  # it is gone before it can answer
+            client.run(give_up, workers=caught, on_error="ignore")
+        deadline = time.monotonic() + _LAST_WORDS
+        while set(caught) & set(client.nthreads()) and time.monotonic() < deadline:
+            time.sleep(0.1)

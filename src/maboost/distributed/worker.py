@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from distributed import get_worker
+from distributed import Worker, get_worker
 
 from maboost.distributed.collective import CollectiveCommunicator, Traffic, joined
 from maboost.distributed.parts import together
 
-__all__ = ["Order", "Outcome", "model_digest", "train"]
+__all__ = ["Order", "Outcome", "give_up", "model_digest", "train"]
 
 # a test of faults puts its own here; it is given each communicator and returns one
 wrap_communicator: Any = None
@@ -61,7 +64,10 @@ def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
     """Fit on these parts together with the other workers. Errors are returned: raised, Dask would retry."""
     outcome = Outcome()
     try:
-        with joined(order.tracker, rank, order.timeout, order.fit) as comm:
+        with (
+            _no_profile(get_worker()),
+            joined(order.tracker, rank, order.timeout, order.fit) as comm,
+        ):
             told = comm if wrap_communicator is None else wrap_communicator(comm)
             model = _fitted(parts, order, told, outcome)
             _check_alike(model, told)
@@ -71,6 +77,30 @@ def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
     except Exception as error:
         outcome.error, outcome.trace = _portable(error), traceback.format_exc()
     return outcome
+
+
+def give_up(dask_worker: Worker) -> None:
+    """End this process, if there is a nanny to start a new one."""
+    if dask_worker.nanny is not None:
+        os._exit(1)
+
+
+@contextmanager
+def _no_profile(worker: Worker) -> Iterator[None]:
+    """Stop Dask's own profiler during a fit.
+
+    It looks at the stacks of all threads a hundred times a second, with the interpreter's lock held:
+    every worker then waits for the one that was last held up.
+    """
+    profile = worker.periodic_callbacks.get("profile")  # none where it is switched off
+    if profile is None:
+        yield
+        return
+    worker.loop.add_callback(profile.stop)
+    try:
+        yield
+    finally:  # another fit in this process may have been quicker to start it again
+        worker.loop.add_callback(lambda: None if profile.is_running() else profile.start())
 
 
 def _fitted(

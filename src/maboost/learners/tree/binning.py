@@ -20,7 +20,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
+from maboost.learners.tree.distinct import from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
+from maboost.messages import reduced
 from maboost.threads import Threads
 
 __all__ = [
@@ -198,19 +200,19 @@ def bins_of(
         X = X.tocsc()
     grid, _ = _integer_weights(weights, comm)
 
-    def edges_of(j: int) -> Array:
-        values, held = _distinct_of_all(*_distinct(*_column(X, j, grid)), comm)
-        if is_category[j]:
-            return _categories(values, max_bins, j)
-        return _quantile_edges(values, held, max_bins)
+    def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
+        return values if is_category[j] else _quantile_edges(values, held, max_bins)
 
-    return Bins([edges_of(j) for j in range(columns)], is_category)
+    edges = from_all_values(lambda j: _column(X, j, grid), edges_of, columns, comm)
+    for j in np.flatnonzero(is_category).tolist():
+        _check_categories(edges[j], max_bins, j)
+    return Bins(edges, is_category)
 
 
 def _integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
     """Weights in fixed point, and the value of one unit: integer sums have no order."""
-    count = global_count(len(weights), comm)
-    top = float(comm.allreduce(np.array([weights.max(initial=0.0)]), "max")[0])
+    own = np.array([len(weights)]), np.array([weights.max(initial=0.0)])
+    (count,), (top,) = (x.tolist() for x in reduced([(own[0], "sum"), (own[1], "max")], comm))
     # a power of two, so that small whole weights are whole in any number of rows
     unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
     return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
@@ -251,38 +253,12 @@ def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> 
     return np.where((middle >= low) & (middle < high), middle, low)
 
 
-def _distinct(values: Array, weights: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """Sorted distinct values and the weight of each."""
-    if not len(values):
-        return values, weights
-    even = bool(np.all(weights == weights[0]))
-    order = None if even else np.argsort(values, kind="stable")
-    ordered = np.sort(values) if order is None else values[order]
-    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    if order is None:
-        counts = np.diff(np.append(first, len(ordered)))
-        return ordered[first], counts * weights[0]
-    return ordered[first], np.add.reduceat(weights[order], first)
-
-
-def _distinct_of_all(
-    values: Array, weights: NDArray[np.int64], comm: Communicator
-) -> tuple[Array, NDArray[np.int64]]:
-    """The distinct values of all shards, each with its weight over all of them."""
-    parts = gathered(np.column_stack([values.view(np.int64), weights]), comm)
-    if len(parts) == 1:
-        return values, weights
-    everyone = np.concatenate(parts)
-    return _distinct(np.ascontiguousarray(everyone[:, 0]).view(np.float64), everyone[:, 1])
-
-
-def _categories(codes: Array, max_bins: int, j: int) -> Array:
+def _check_categories(codes: Array, max_bins: int, j: int) -> None:
     if len(codes) > max_bins:
         raise ValueError(
             f"column {j} is categorical with {len(codes)} categories; at most max_bins={max_bins} are "
             "possible: merge rare ones, or treat the column as a number"
         )
-    return codes
 
 
 @njit(nogil=True, cache=True)
