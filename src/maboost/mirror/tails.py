@@ -235,8 +235,13 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
     between = -math.inf, math.inf
     if some.size and measure.count > 16 * _SAMPLE:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
-    told = [some.size, -measure.minimum_here(some), measure.maximum_here(some)]
-    table = by_rank(np.array([*told, measure.maximum_here(their), *between]), measure.comm)
+
+    def ends(a: int, b: int) -> list[float]:
+        top = np.max(some[a:b], initial=-np.inf)
+        return [-np.min(some[a:b], initial=np.inf), top, np.max(their[a:b], initial=-np.inf)]
+
+    told = np.max(measure.threads.over(some.size, ends), axis=0)
+    table = by_rank(np.array([some.size, *told, *between]), measure.comm)
     low, high, heaviest = table[:, 1:4].max(axis=0).tolist()
     low, heaviest, count = -low, max(heaviest, 0.0), int(table[:, 0].sum())
     weight_grid = fixed_point(heaviest, count)
