@@ -80,7 +80,7 @@ REST = 0.05  # seconds
 def rounds_of(runs: dict[str, Any], repeats: int, warm: int = 3) -> dict[str, float]:
     """Median seconds a round, the runs taking turns so that all see the same machine.
 
-    A short rest comes before each: OpenMP's threads go on spinning for some milliseconds after their
+    A short rest comes between them: OpenMP's threads go on spinning for some milliseconds after their
     work, on cores that belong to the next one.
     """
     for run in runs.values():
@@ -89,7 +89,7 @@ def rounds_of(runs: dict[str, Any], repeats: int, warm: int = 3) -> dict[str, fl
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            time.sleep(REST)
+            time.sleep(REST if len(runs) > 1 else 0.0)
             began = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - began)

@@ -44,7 +44,8 @@ def weighted_mass(values, base, scale):
 def marks_for(n):
     """Room for the marks of n entries, padded with zeros to whole 8-byte words."""
     marks = np.empty(-(-n // 8) * 8, dtype=np.uint8)
-    marks[n:] = 0
+    for i in range(n, marks.size):
+        marks[i] = 0
     return marks
 
 
@@ -82,6 +83,7 @@ def gather(marks, values, base, caps):
 @njit(nogil=True, cache=True)
 def _entropy_decided(p, base, caps, s_low, s_high, scale, marks):
     """Folded sums over the entries that the bracket decides; the others are marked."""
+    sums = np.empty(4, dtype=np.int64)
     free_high, free_low, both_high, both_low = 0, 0, 0, 0
     for i in range(p.size):
         cap = cap_at(caps, i)
@@ -95,7 +97,9 @@ def _entropy_decided(p, base, caps, s_low, s_high, scale, marks):
         free_high += high if free else 0
         free_low += low if free else 0
         marks[i] = (not free) & (not capped)
-    return free_high, free_low, both_high - free_high, both_low - free_low
+    sums[0], sums[1] = free_high, free_low
+    sums[2], sums[3] = both_high - free_high, both_low - free_low
+    return sums
 
 
 @njit(nogil=True, cache=True)
@@ -104,7 +108,7 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
     and the entries that the bracket leaves open.
     """
     marks = marks_for(p.size)
-    sums = np.array(_entropy_decided(p, base, caps, s_low, s_high, scale, marks))
+    sums = _entropy_decided(p, base, caps, s_low, s_high, scale, marks)
     return sums, gather(marks, p, base, caps)
 
 

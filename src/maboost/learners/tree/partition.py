@@ -39,7 +39,8 @@ def _partition(rows, bins, go_left, spare):
         spare[right] = row
         left += is_left
         right += not is_left
-    rows[left:] = spare[:right]
+    for j in range(right):
+        rows[left + j] = spare[j]
     return left
 
 
