@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,14 +56,58 @@ def from_all_values(
     return [everyone[j] for j in range(columns)]
 
 
+class _Told(NamedTuple):
+    """What a shard says of a column beforehand, so that no byte too many is sent."""
+
+    size: int
+    weight: int  # of every value; -1 where they differ
+    single: bool  # whether 32 bits hold the values exactly
+
+    @classmethod
+    def of(cls, values: Array, weights: NDArray[np.int64]) -> _Told:
+        if not len(values):
+            return cls(0, 0, True)
+        weight = int(weights[0]) if np.all(weights == weights[0]) else -1
+        with np.errstate(over="ignore"):
+            single = bool(np.all(values.astype(np.float32) == values))
+        return cls(len(values), weight, single)
+
+
 def _gathered_columns(parts: list[Weighted], comm: Communicator) -> list[Weighted]:
-    """These columns of all shards, one shard's after the other's: a message of sizes, one of values."""
-    sizes = by_rank(np.array([len(values) for values, _ in parts], dtype=np.int64), comm).T
-    ends = np.cumsum(sizes).reshape(sizes.shape)  # by column, and in it by shard
-    everything = np.zeros((2, int(ends[-1, -1])), dtype=np.int64)
-    for (values, weights), end in zip(parts, ends[:, comm.rank].tolist(), strict=True):
-        own = slice(end - len(values), end)
-        everything[0, own], everything[1, own] = values.view(np.int64), weights
-    total = comm.allreduce(everything.reshape(-1), "sum").reshape(everything.shape)
-    cuts = np.split(total, ends[:-1, -1], axis=1)
-    return [(values.view(np.float64), weights) for values, weights in cuts]
+    """These columns of all shards, one shard's after the other's.
+
+    A message of sizes, one of values, and one of weights for the columns where they are not all equal.
+    """
+    own = np.array([_Told.of(*part) for part in parts], dtype=np.int64)
+    told = by_rank(own.reshape(-1), comm).reshape(comm.size, *own.shape)
+    sizes = told[:, :, 0].T
+    kind = np.float32 if told[:, :, 2].all() else np.float64
+    columns = _joined([values.astype(kind) for values, _ in parts], sizes, comm)
+    weight = [_common(told[:, j]) for j in range(len(parts))]
+    uneven = [j for j, common in enumerate(weight) if common < 0]
+    sent = _joined([parts[j][1] for j in uneven], sizes[uneven], comm) if uneven else []
+    weights = dict(zip(uneven, sent, strict=True))
+    return [
+        (values.astype(np.float64), weights.get(j, np.full(len(values), weight[j])))
+        for j, values in enumerate(columns)
+    ]
+
+
+def _common(told: NDArray[np.int64]) -> int:
+    """The weight of every value of a column on all shards that have any; -1 where they differ."""
+    weights = set(told[told[:, 0] > 0, 1].tolist())
+    return int(weights.pop()) if len(weights) == 1 else -1 if weights else 0
+
+
+def _joined(
+    parts: list[NDArray[Any]], sizes: NDArray[np.int64], comm: Communicator
+) -> list[NDArray[Any]]:
+    """Arrays of all shards end to end, by column (`sizes`: of columns by shards), in one message."""
+    ends = np.cumsum(sizes).reshape(sizes.shape)
+    dtype = parts[0].dtype
+    integers = np.dtype(f"i{dtype.itemsize}")  # a sum of integers changes no bit
+    everything = np.zeros(int(ends[-1, -1]), dtype=integers)
+    for part, end in zip(parts, ends[:, comm.rank].tolist(), strict=True):
+        everything[end - len(part) : end] = part.view(integers)
+    total = comm.allreduce(everything, "sum").astype(integers, copy=False).view(dtype)
+    return np.split(total, ends[:-1, -1])
