@@ -38,9 +38,16 @@ def table(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def cluster(workers: int) -> Iterator[Any]:
+    """A cluster that gives no worker up.
+
+    Dask looks 15 s after it lost a worker whether one of that name is there, and closes it for good if not:
+    one that is killed again at that moment would never come back.
+    """
+    import dask
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit=None, silence_logs=50,

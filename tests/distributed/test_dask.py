@@ -33,6 +33,7 @@ def cluster_of(workers):
     """A cluster; what is imported in its processes is what is imported here."""
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),  # killed again and again
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit=None, silence_logs=50,
