@@ -60,8 +60,10 @@ def save_overview(ranks: pd.DataFrame, path: Path) -> None:
     for method, row in ranks.iterrows():
         own = method in OURS
         axes.plot(places, row, marker="o", color=colour(method), lw=2 if own else 1, alpha=0.9)
-    for method, at in _apart(ranks.iloc[:, -1], 0.28).items():
+    labels = _apart(ranks.iloc[:, -1], 0.28)
+    for method, at in labels.items():
         axes.text(len(places) - 0.93, at, method, va="center", color=colour(method))
+    axes.set_ylim(ranks.to_numpy().min() - 0.2, max(ranks.to_numpy().max(), labels.max()) + 0.2)
     axes.set_xticks(list(places), ranks.columns)
     axes.set(xlim=(-0.2, len(places) - 0.1), ylabel="mean rank over the data sets (1 is best)")
     axes.invert_yaxis()
