@@ -287,7 +287,7 @@ def test_a_missing_label(tmp_path):
 
 
 def test_wrong_model_file(folder):
-    refused("", "predict", folder / "train.csv", folder / "rows.csv")
+    refused("is not a maboost model file", "predict", folder / "train.csv", folder / "rows.csv")
     refused("no such file", "inspect", folder / "none.maboost")
 
 
