@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 __all__ = [
+    "BIAS",
     "Communicator",
     "FixedPoint",
     "SerialCommunicator",
@@ -36,6 +37,7 @@ __all__ = [
     "reproducible_sum",
     "reproducible_sums",
     "split",
+    "split_biased",
     "split_wide",
     "sums_of_all",
 ]
@@ -148,7 +150,7 @@ def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
 
 # 1.5 * 2^52: adding it to |x| < 2^51 leaves round(x) in the low bits of the mantissa.
 _MAGIC = 6755399441055744.0
-_MAGIC_BITS = 0x4338000000000000
+BIAS = 0x4338000000000000
 
 
 @intrinsic
@@ -162,17 +164,23 @@ def _bits(typingctx: Any, value: Any) -> Any:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def split(value, first, second, low):
-    """Integers (high, low) of one value; `first * second * low` are powers of two of a FixedPoint.
+def split_biased(scaled, low):
+    """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
 
-    Rounding by adding a constant keeps the loop that calls this vectorised on any x86 or ARM core;
-    a conversion instruction to int64 exists only on some.
+    `scaled` is the value times the scale of a FixedPoint. Rounding by adding a constant keeps the loop
+    that calls this vectorised on any x86 or ARM core; a conversion instruction to int64 exists only on
+    some.
     """
-    scaled = value * first * second
     rounded = scaled + _MAGIC
-    high = _bits(rounded) - _MAGIC_BITS
     rest = (scaled - (rounded - _MAGIC)) * low
-    return high, _bits(rest + _MAGIC) - _MAGIC_BITS
+    return _bits(rounded), _bits(rest + _MAGIC)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def split(value, first, second, low):
+    """Integers (high, low) of one value; `first * second * low` are powers of two of a FixedPoint."""
+    high, rest = split_biased(value * first * second, low)
+    return high - BIAS, rest - BIAS
 
 
 class FixedPoint(NamedTuple):
@@ -182,6 +190,11 @@ class FixedPoint(NamedTuple):
     second: float
     low: float
     exponent: int
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The first two as one, where the bound of the values is far from the ends of a float's range."""
+        return self.first * self.second, self.low
 
     def value(self, high: int, low: int) -> float:
         """The float nearest to what the two integer sums stand for."""
@@ -303,12 +316,12 @@ def split_wide(term, scale, low):
     fits = abs(term) < 1048576.0
     scaled = (term if fits else 0.0) * scale
     rounded = scaled + _MAGIC
-    high = _bits(rounded) - _MAGIC_BITS
+    high = _bits(rounded) - BIAS
     scaled = (scaled - (rounded - _MAGIC)) * low
     rounded = scaled + _MAGIC
-    middle = _bits(rounded) - _MAGIC_BITS
+    middle = _bits(rounded) - BIAS
     scaled = (scaled - (rounded - _MAGIC)) * low
-    return high, middle, _bits(scaled + _MAGIC) - _MAGIC_BITS, 0 if fits else 1
+    return high, middle, _bits(scaled + _MAGIC) - BIAS, 0 if fits else 1
 
 
 @njit(nogil=True, cache=True)

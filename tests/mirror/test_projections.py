@@ -449,6 +449,26 @@ def test_shards_change_no_bit(name, width, data, count, pool):
     np.testing.assert_array_equal(np.concatenate([part.dual for part in found]), one.dual)
 
 
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize(
+    "places", [(-40.0, 0.0), (0.0, 30.0), (-30.0, -20.0), (20.0, 25.0), (0.0, 800.0)]
+)
+def test_shards_far_apart_take_the_same_center(places, capped):
+    rng = np.random.default_rng(3)
+    rows = np.arange(80).reshape(2, 40)
+    theta, weights = rng.normal(size=80) + np.repeat(places, 40), rng.random(80) + 0.5
+    domain = CappedSimplex(4.0) if capped else Simplex()
+    one = project(Entropy(), domain, theta, BaseMeasure(weights))
+
+    def work(comm):
+        part = rows[comm.rank]
+        return project(Entropy(), domain, theta[part], BaseMeasure(weights[part], comm=comm))
+
+    found = on_shards(2, work)
+    assert {(part.center, part.tau) for part in found} == {(one.center, one.tau)}
+    np.testing.assert_array_equal(np.concatenate([part.density for part in found]), one.density)
+
+
 @pytest.mark.parametrize("name", REGULARIZERS)
 @given(data=st.data(), off=st.sampled_from([0.0, 1e-9, 0.01, -0.01, 3.0, -50.0, 1e6]))
 @examples(15)

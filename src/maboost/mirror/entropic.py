@@ -12,17 +12,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, SerialCommunicator, by_rank
+from maboost.comm import FixedPoint, by_rank
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
     Projected,
-    blocks,
     joined,
     mass_scale,
     part_of,
-    sample,
 )
 
 __all__ = ["project_entropy", "project_entropy_rows"]
@@ -30,7 +28,9 @@ __all__ = ["project_entropy", "project_entropy_rows"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_SAMPLE = 1 << 14  # entries of a first guess, at most
 _DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
+_BLOCK = 1 << 17  # entries that stay in the cache from one pass to the next
 _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
 
 
@@ -38,15 +38,34 @@ def project_entropy(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
     """Entropy with one entry a row; None where the range of theta needs the generic path."""
-    problem = _Problem(theta, caps, measure, measure.maximum_here(theta), out)
+    own_top = _exponentials(theta, measure, out)
+    problem = _Problem(theta, caps, measure, own_top, out)
     s = problem.scale(guess)
     if not problem.agreed:  # once more, knowing the largest entry of all shards
+        _exponentials(theta, measure, out)
         problem = _Problem(theta, caps, measure, problem.top, out)
         s = problem.scale(guess)
     if s is None or not 1e-12 < s < 1e12:
         return None
     center, tau = problem.center, -math.log(s)
     return Projected(problem.density(s), center, tau, lambda: problem.dual(tau))
+
+
+def _exponentials(theta: Array, measure: BaseMeasure, p: Array) -> float:
+    """Put e^theta, which is what nearly every center needs, into p; the largest entry of theta."""
+
+    def work(a: int, b: int) -> float:
+        top = -math.inf
+        with np.errstate(over="ignore"):
+            for start in range(a, b, _BLOCK):
+                block = theta[start : min(start + _BLOCK, b)]
+                np.exp(block, out=p[start : start + block.size])
+                top = max(
+                    top, float(block.max())
+                )  # after: it waits for memory, exponentials do not
+        return top
+
+    return max(measure.threads.over(theta.size, work))
 
 
 class _Problem:
@@ -64,10 +83,20 @@ class _Problem:
         self.caps = caps
         self.measure = measure
         self.own_top = self.top = top
-        self.agreed = False
+        self.agreed = measure.comm.size == 1
         self.center, self.grid = self.frame(top)
-        self.p = p  # room for them
-        self.filled = False
+        self.p = p
+        if self.center != 0.0:
+            self.centre()
+
+    def centre(self) -> None:
+        """The exponentials where the center is not zero."""
+
+        def work(a: int, b: int) -> None:
+            block = np.subtract(self.theta[a:b], self.center, out=self.p[a:b])
+            np.exp(block, out=block)
+
+        self.measure.threads.over(self.theta.size, work)
 
     def frame(self, top: float) -> tuple[float, FixedPoint]:
         """The center, and the grid of the sums, for this largest entry."""
@@ -89,25 +118,15 @@ class _Problem:
         mass = self.mass()
         return 1.0 / mass if mass > 1e-12 else None
 
-    def exponentials(self, part: slice) -> Array:
-        """A block of p, computed when first asked for."""
-        block = self.p[part]
-        if not self.filled:
-            source = self.theta[part]
-            if self.center != 0.0:
-                source = np.subtract(source, self.center, out=block)
-            np.exp(source, out=block)
-        return block
-
     def mass(self) -> float:
         """The integral of p (zero where nothing is agreed)."""
         base = self.measure.entries
 
-        def work(a: int, b: int) -> Integers:
-            sums = np.zeros(2, dtype=np.int64)
-            for part, _ in blocks(self.caps, a, b):
-                sums += kernels.weighted_mass(self.exponentials(part), base[part], self.grid[:3])
-            return sums
+        def work(a: int, b: int) -> tuple[int, int]:
+            folded: tuple[int, int] = kernels.weighted_mass(
+                self.p[a:b], base[a:b], self.grid.factors
+            )
+            return folded
 
         sums = np.sum(self.measure.threads.over(self.theta.size, work), axis=0)
         told = by_rank(np.array([*sums, *_bits(self.own_top)]), self.measure.comm)
@@ -143,18 +162,18 @@ class _Problem:
         s, margin = near
         low, high = s / margin, s * margin
         for _ in range(40):
-            sums = _Sums(self, *self.classified(low, high), low)
+            s, free, capped = self.newton(*self.classified(low, high), low, high)
             if not self.agreed:
                 return None
-            free, capped = sums.at_low
-            if free * low + capped > 1.0 and low > 1e-13:
+            if s == low > 1e-13 and free * low + capped > 1.0:
                 low, high = low / margin**4, low
+            elif free <= 0.0 or capped >= 1.0:
+                return None
             else:
-                s, done = sums.newton(low, high, free, capped)
-                if done or math.isnan(s):
-                    return s if done else None
-                free, capped = sums.at(s)
-                low, high = s, margin**2 * (1.0 - capped) / free
+                new = (1.0 - capped) / free
+                if new <= s:
+                    return s
+                low, high = s, margin**2 * new
             margin = margin**2
         return None
 
@@ -162,11 +181,10 @@ class _Problem:
         """Where s may be, and a factor either way that should hold it; None where nothing is agreed."""
         if guess is not None:
             return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
-        pick = sample(self.theta.size, 1 << 14)
-        some = np.exp(self.theta[pick] - self.center)
-        margin = 1.0 + _DEVIATIONS / math.sqrt(max(some.size, 1))
-        base, limits = self.measure.entries[pick], part_of(self.caps, pick)
-        s = kernels.entropy_guess(some, base, limits)
+        s, count = kernels.entropy_guess(self.p, self.measure.entries, self.caps, _SAMPLE)
+        margin = 1.0 + _DEVIATIONS / math.sqrt(max(count, 1))
+        if self.agreed:  # a single shard
+            return s, margin
         told = by_rank(np.array([s, margin, self.own_top]), self.measure.comm)
         return (float(told[0, 0]), float(told[0, 1])) if self.agree(told[:, 2]) else None
 
@@ -175,80 +193,44 @@ class _Problem:
         base = self.measure.entries
 
         def work(a: int, b: int) -> tuple[Integers, Array]:
-            found = []
-            for part, limits in blocks(self.caps, a, b):
-                p = self.exponentials(part)
-                found.append(
-                    kernels.entropy_classify(p, base[part], limits, low, high, self.grid[:3])
-                )
-            return joined(found)
+            limits = part_of(self.caps, slice(a, b))
+            found: tuple[Integers, Array] = kernels.entropy_classify(
+                self.p[a:b], base[a:b], limits, low, high, self.grid.factors
+            )
+            return found
 
-        result = joined(self.measure.threads.over(self.theta.size, work))
-        self.filled = True
-        return result
+        return joined(self.measure.threads.over(self.theta.size, work))
 
+    def newton(
+        self, decided: Integers, undecided: Array, low: float, high: float
+    ) -> tuple[float, float, float]:
+        """Newton's method from below: where in the bracket it ends, the free and the capped mass there.
 
-class _Sums:
-    """The free and the capped mass anywhere in a bracket.
-
-    Where the entries that it leaves open are few, all shards know all of them from the first message,
-    and no other is needed. Where they are many, Newton's method asks for the few around its next place.
-
-    Attributes
-    ----------
-    at_low : tuple of float
-        The two at the lower end.
-    """
-
-    def __init__(self, problem: _Problem, decided: Integers, undecided: Array, low: float) -> None:
-        self.problem, self.grid = problem, problem.grid
-        self.decided, self.undecided = decided, undecided
-        self.comm = problem.measure.comm
-        told = [*self._here(low), *decided, *_bits(problem.own_top)]
-        table, everyone = pooled(np.array(told, dtype=np.int64), undecided, self.comm)
-        problem.agree(table[:, 8].view(np.float64))
-        self.at_low = self._masses(table[:, :4].sum(axis=0))
-        if everyone is not None:
-            self.decided, self.undecided = table[:, 4:8].sum(axis=0), everyone
-            self.comm = SerialCommunicator()
-
-    def _here(self, s: float) -> Integers:
-        found: Integers = kernels.entropy_at(self.undecided, self.decided, s, self.grid[:3])
-        return found
-
-    def _masses(self, sums: Integers) -> tuple[float, float]:
-        total = sums.tolist()
-        return self.grid.value(*total[:2]), self.grid.value(*total[2:])
-
-    def at(self, s: float) -> tuple[float, float]:
-        """The integral of p over free entries, and of the caps over capped ones."""
-        return self._masses(self.comm.allreduce(self._here(s), "sum"))
-
-    def newton(self, s: float, high: float, free: float, capped: float) -> tuple[float, bool]:
-        """From below: the root and True, or where the bracket ended and False (NaN: no free mass).
-
-        `free` and `capped` are the masses at s.
+        Where the entries that the bracket leaves open are few, all shards know all of them from one
+        message, and no other is needed. Where they are many, it is one step a message, after which only
+        those around the next place are open.
         """
-        for _ in range(200):
-            if free <= 0.0 or capped >= 1.0:
-                return math.nan, False
-            new = (1.0 - capped) / free
-            if new <= s:
-                return s, True
-            if new > high:
+        comm, factors = self.measure.comm, self.grid.factors
+        while comm.size > 1:
+            at_low = kernels.entropy_at(undecided, decided, low, factors)
+            told = np.concatenate([at_low, decided, _bits(self.own_top)])
+            table, everyone = pooled(told, undecided, comm)
+            if not self.agree(table[:, 8].view(np.float64)):
+                return low, 0.0, 0.0
+            if everyone is not None:
+                decided, undecided = table[:, 4:8].sum(axis=0), everyone
                 break
-            if self.comm.size > 1:
-                high = min(high, new + (new - s) / 16.0)  # each step is far shorter than the last
-                inside = self.within(new, high)
-                return inside.newton(new, high, *inside.at_low)
-            s = new
-            free, capped = self.at(s)
-        return s, False
-
-    def within(self, low: float, high: float) -> _Sums:
-        """The same for a narrower bracket."""
-        decided, open_ = kernels.entropy_classify(*self.undecided, low, high, self.grid[:3])
-        return _Sums(self.problem, self.decided + decided, open_, low)
+            free, capped = kernels.entropy_masses(table[:, :4].sum(axis=0), factors)
+            new = (1.0 - capped) / free if free > 0.0 else math.nan
+            if capped >= 1.0 or not low < new <= high:
+                return low, free, capped
+            high = min(high, new + (new - low) / 16.0)  # each step is far shorter than the last
+            more, undecided = kernels.entropy_classify(*undecided, new, high, factors)
+            low, decided = new, decided + more
+        found: tuple[float, float, float] = kernels.entropy_newton(
+            undecided, decided, low, high, factors
+        )
+        return found
 
 
 def _bits(value: float) -> Integers:

@@ -14,7 +14,9 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from maboost.comm import split, split_wide
+from maboost.comm import BIAS, split, split_biased, split_wide
+
+_STRIP = 2048  # entries whose marks stay in the first cache
 
 
 def cap_at(caps, i):
@@ -29,12 +31,24 @@ def _cap_at(caps, i):
     return lambda caps, i: caps[i]
 
 
+def cap_part(caps, start, stop):
+    """The caps of some entries."""
+    return caps if np.ndim(caps) == 0 else caps[start:stop]
+
+
+@overload(cap_part, inline="always")
+def _cap_part(caps, start, stop):
+    if isinstance(caps, types.Float):
+        return lambda caps, start, stop: caps
+    return lambda caps, start, stop: caps[start:stop]
+
+
 @njit(nogil=True, cache=True)
 def weighted_mass(values, base, scale):
     """The sum of base * values, folded."""
     high_sum, low_sum = 0, 0
     for i in range(values.size):
-        high, low = split(base[i] * values[i], scale[0], scale[1], scale[2])
+        high, low = split(base[i] * values[i], scale[0], 1.0, scale[1])
         high_sum += high
         low_sum += low
     return high_sum, low_sum
@@ -50,25 +64,29 @@ def marks_for(n):
 
 
 @njit(nogil=True, cache=True)
-def gather(marks, values, base, caps):
-    """The marked entries' values, bases and caps, as the rows of a small array.
+def _append_marked(marks, start, rows, n):
+    """Write `start` plus the place of every mark to rows[n:]; returns the new n.
 
-    Marks (padded with zeros to whole words) are looked at eight at a time, since nearly all are zero;
-    inside a word nothing branches: write always, advance where marked.
+    Marks are looked at eight at a time, since nearly all are zero, and nothing branches on one: write
+    always, advance where marked (so `rows` needs room for one word more).
     """
-    count = 0
-    for i in range(marks.size):
-        count += marks[i]
-    rows = np.empty(count + 8, dtype=np.int32)
     words = marks.view(np.uint64)
-    n = 0
+    some, count = np.empty(words.size + 1, dtype=np.int32), 0
     for word in range(words.size):
-        if words[word] != 0:
-            for i in range(8 * word, 8 * word + 8):
-                rows[n] = i
-                n += marks[i]
-    found = np.empty((3, n))
-    for j in range(n):
+        some[count] = word
+        count += words[word] != 0
+    for j in range(count):
+        for i in range(8 * some[j], 8 * some[j] + 8):
+            rows[n] = start + i
+            n += marks[i]
+    return n
+
+
+@njit(nogil=True, cache=True)
+def _entries(rows, values, base, caps):
+    """These entries' values, bases and caps, as the rows of a small array."""
+    found = np.empty((3, rows.size))
+    for j in range(rows.size):
         i = rows[j]
         found[0, j] = values[i]
         found[1, j] = base[i]
@@ -76,30 +94,42 @@ def gather(marks, values, base, caps):
     return found
 
 
-# --------------------------------------------------------------------------------------------------
-# entropy: an entry is capped where s * p >= cap
-
-
 @njit(nogil=True, cache=True)
-def _entropy_decided(p, base, caps, s_low, s_high, scale, marks):
-    """Folded sums over the entries that the bracket decides; the others are marked."""
-    sums = np.empty(4, dtype=np.int64)
-    free_high, free_low, both_high, both_low = 0, 0, 0, 0
+def gather(marks, values, base, caps):
+    """The marked entries' values, bases and caps (marks as of :func:`marks_for`)."""
+    count = 0
+    for i in range(marks.size):
+        count += marks[i]
+    rows = np.empty(count + 8, dtype=np.int32)
+    return _entries(rows[: _append_marked(marks, 0, rows, 0)], values, base, caps)
+
+
+# --------------------------------------------------------------------------------------------------
+# entropy: an entry is capped where p >= cap / s
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
+    """Add folded sums over the entries that the bracket decides; the others are marked."""
+    per_high, per_low = 1.0 / s_high, 1.0 / s_low  # what is the same for all rows if the cap is
+    free_count, free_high, free_low, both_high, both_low = 0, 0, 0, 0, 0
     for i in range(p.size):
         cap = cap_at(caps, i)
-        free = p[i] * s_high < cap
-        capped = p[i] * s_low >= cap
-        high, low = split(
-            base[i] * (p[i] if free else (cap if capped else 0.0)), scale[0], scale[1], scale[2]
-        )
+        free = p[i] < cap * per_high
+        capped = p[i] >= cap * per_low
+        mass = base[i] * (p[i] if free else (cap if capped else 0.0))
+        high, low = split_biased(mass * scale[0], scale[1])
         both_high += high
         both_low += low
+        free_count += 1 if free else 0
         free_high += high if free else 0
         free_low += low if free else 0
         marks[i] = (not free) & (not capped)
-    sums[0], sums[1] = free_high, free_low
-    sums[2], sums[3] = both_high - free_high, both_low - free_low
-    return sums
+    other_bias = (p.size - free_count) * BIAS
+    sums[0] += free_high - free_count * BIAS
+    sums[1] += free_low - free_count * BIAS
+    sums[2] += both_high - free_high - other_bias
+    sums[3] += both_low - free_low - other_bias
 
 
 @njit(nogil=True, cache=True)
@@ -107,44 +137,84 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
     """Folded sums of base*p over entries free up to s_high, of base*cap over those capped from s_low;
     and the entries that the bracket leaves open.
     """
-    marks = marks_for(p.size)
-    sums = _entropy_decided(p, base, caps, s_low, s_high, scale, marks)
-    return sums, gather(marks, p, base, caps)
+    sums = np.zeros(4, dtype=np.int64)
+    rows, n = np.empty(p.size + 8, dtype=np.int32), 0
+    marks = np.zeros(_STRIP, dtype=np.uint8)
+    for start in range(0, p.size, _STRIP):
+        stop = min(start + _STRIP, p.size)
+        for i in range(stop - start, _STRIP):
+            marks[i] = 0
+        part = cap_part(caps, start, stop)
+        _entropy_decided(p[start:stop], base[start:stop], part, s_low, s_high, scale, marks, sums)
+        n = _append_marked(marks, start, rows, n)
+    return sums, _entries(rows[:n], p, base, caps)
 
 
 @njit(nogil=True, cache=True)
 def entropy_at(undecided, decided, s, scale):
     """The same sums anywhere in a bracket: the decided ones, and those of entries it leaves open."""
-    sums = decided.copy()
-    for i in range(undecided.shape[1]):
-        p, base, cap = undecided[0, i], undecided[1, i], undecided[2, i]
-        free = p * s < cap
-        high, low = split(base * (p if free else cap), scale[0], scale[1], scale[2])
-        side = 0 if free else 2
-        sums[side] += high
-        sums[side + 1] += low
+    sums, marks = decided.copy(), np.empty(undecided.shape[1], dtype=np.uint8)
+    _entropy_decided(undecided[0], undecided[1], undecided[2], s, s, scale, marks, sums)
     return sums
 
 
 @njit(nogil=True, cache=True)
-def entropy_guess(p, base, caps):
-    """A rough s from a sample of the rows, each standing for many."""
+def entropy_masses(sums, scale):
+    """The free and the capped mass that such sums stand for, to a unit in their last place."""
+    factor, last = scale
+    return (sums[0] + sums[1] / last) / factor, (sums[2] + sums[3] / last) / factor
+
+
+@njit(nogil=True, cache=True)
+def entropy_newton(undecided, decided, s, high, scale):
+    """Newton's method from s, which is below the root, up to `high`: where it ends, and the masses."""
+    while True:
+        free, capped = entropy_masses(entropy_at(undecided, decided, s, scale), scale)
+        if free <= 0.0 or capped >= 1.0:
+            break
+        new = (1.0 - capped) / free
+        if not s < new <= high:
+            break
+        s = new
+    return s, free, capped
+
+
+@njit(nogil=True, cache=True)
+def _sampled(values, base, caps, most):
+    """Up to `most` entries, one in 32: runs of eight that lie side by side, since memory comes so."""
+    runs = min(max(values.size // 256, 64), most // 8)
+    if values.size < 8 * runs:
+        return _entries(np.arange(values.size), values, base, caps)
+    found, step = np.empty((3, 8 * runs)), values.size // runs
+    for run in range(runs):
+        for i in range(8):
+            found[0, 8 * run + i] = values[step * run + i]
+            found[1, 8 * run + i] = base[step * run + i]
+            found[2, 8 * run + i] = cap_at(caps, step * run + i)
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc"})
+def entropy_guess(values, weights, limits, most):
+    """A rough s from a sample of the entries, each standing for many; and how many it has."""
+    found = _sampled(values, weights, limits, most)
+    p, base, caps = found[0], found[1], found[2]
     total = base.sum()
     s = 1.0
     for _ in range(50):
         free, capped = 0.0, 0.0
         for i in range(p.size):
-            if s * p[i] >= cap_at(caps, i):
-                capped += base[i] * cap_at(caps, i)
-            else:
-                free += base[i] * p[i]
+            below = s * p[i] < caps[i]
+            mass = base[i] * (p[i] if below else caps[i])
+            free += mass if below else 0.0
+            capped += 0.0 if below else mass
         if free <= 0.0 or capped >= total:
             break
         new = (total - capped) / free
         if abs(new - s) <= 1e-3 * s:  # a sample knows no better
             break
         s = new
-    return s
+    return s, p.size
 
 
 @njit(nogil=True, cache=True)

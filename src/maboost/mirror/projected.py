@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,6 @@ __all__ = ["Projected"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-BLOCK = 1 << 17  # entries that stay in the cache from one pass to the next
 
 
 class Projected:
@@ -54,13 +52,6 @@ class Projected:
         A density that underflowed to zero still knows here how small it is.
         """
         return self._dual()
-
-
-def blocks(caps: Array | float, start: int, stop: int) -> Iterator[tuple[slice, Array | float]]:
-    """Slices of entries that fit the cache, each with its caps; one of nothing where there are none."""
-    for a in range(start, max(stop, start + 1), BLOCK):
-        part = slice(a, min(a + BLOCK, stop))
-        yield part, part_of(caps, part)
 
 
 def part_of(caps: Array | float, part: slice) -> Array | float:
