@@ -14,7 +14,8 @@ from tests.theory.test_certificates import check_star
 
 from maboost import SparseBoostClassifier
 from maboost.boosting import Game, Run, maboost
-from maboost.boosting.trimming import Budget, Sample, sampled_rows
+from maboost.boosting.certainty import Certain
+from maboost.boosting.trimming import Budget, Sample, Weighed, sampled_rows
 from maboost.comm import SerialCommunicator
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
@@ -67,13 +68,13 @@ def test_the_sample_does_not_depend_on_threads_or_shards(threads):
     density = np.maximum(rng.normal(1.0, 1.0, n), 0.0)
     places, weights = rng.random(n), rng.uniform(0.5, 2.0, n)
     later = density * rng.exponential(size=n)
-    whole = Sample.drawn(density, places, 0.2, BaseMeasure(weights), 4)
+    whole = Sample.drawn(Weighed(density, BaseMeasure(weights), places), 0.2, 4)
     parts = cuts(n, threads, rng)
 
     def drawn(comm):
         part = parts[comm.rank]
         measure = BaseMeasure(weights[part], 1, comm, Threads(threads, block=2))
-        sample = Sample.drawn(density[part], places[part], 0.2, measure, 4)
+        sample = Sample.drawn(Weighed(density[part], measure, places[part]), 0.2, 4)
         sizes = sample.size, sample.effective_size(later[part], measure)
         return sample.rows + part.start, sample.lift, sizes
 
@@ -89,8 +90,8 @@ def test_the_effective_size_is_that_of_rows_counted_one_by_one():
     density, later, places = rng.exponential(size=300), rng.exponential(size=300), rng.random(300)
     index = np.repeat(np.arange(300), times)
     heavy, many = BaseMeasure(times.astype(float)), BaseMeasure(np.ones(len(index)))
-    once = Sample.drawn(density, places, 0.3, heavy, 0)
-    twice = Sample.drawn(density[index], places[index], 0.3, many, 0)
+    once = Sample.drawn(Weighed(density, heavy, places), 0.3, 0)
+    twice = Sample.drawn(Weighed(density[index], many, places[index]), 0.3, 0)
     np.testing.assert_array_equal(np.unique(index[twice.rows]), once.rows)
     weight = later[index[twice.rows]] * twice.lift
     kish = weight.sum() ** 2 / np.sum(weight**2) / len(index)
@@ -100,7 +101,7 @@ def test_the_effective_size_is_that_of_rows_counted_one_by_one():
 
 def test_a_sample_lasts_until_half_of_it_is_left():
     measure, places = BaseMeasure(np.ones(100)), np.random.default_rng(0).random(100)
-    sample = Sample.drawn(np.ones(100), places, 0.2, measure, 0)
+    sample = Sample.drawn(Weighed(np.ones(100), measure, places), 0.2, 0)
     assert len(sample.rows) == 20
     assert sample.size == pytest.approx(0.2)
     assert sample.draws == 1
@@ -110,6 +111,20 @@ def test_a_sample_lasts_until_half_of_it_is_left():
         assert sample.lasts(density, measure) == lasts
     assert not sample.spent().lasts(np.ones(100), measure)
     assert sample.spent().draws == 1
+
+
+@pytest.mark.parametrize(
+    ("trim", "who"), [(Budget(share=0.2), "a budget of rows"), (Certain(), "trim='certain'")]
+)
+def test_no_sample_is_drawn_of_rows_without_places(trim, who):
+    rows = Weighed(np.ones(10), BaseMeasure(np.ones(10)))
+    with pytest.raises(ValueError, match=f"{who} needs the places of the rows: see Run"):
+        trim.shown(rows, 0.125, Sample())
+    lost = Sample(draws=1, size=0.125, level=3)  # of a run that is repeated
+    with pytest.raises(ValueError, match="a sample needs the places of the rows: see Run"):
+        trim.again(rows, Sample(), lost.number)
+    everything = trim.shown(rows, 1.0, Sample())
+    assert (everything.rows, everything.hides) == (None, False)
 
 
 def watched_run(booster, rounds, n_classes, n=2500):

@@ -21,7 +21,7 @@ from maboost import (
 )
 from maboost.boosting import maboost
 from maboost.boosting.certainty import Certain, deviation, rows_needed
-from maboost.boosting.trimming import Estimate, Sample, Shown
+from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
 from maboost.comm import SerialCommunicator
 from maboost.mirror import BaseMeasure
 
@@ -95,7 +95,7 @@ def test_a_grown_sample_holds_the_smaller_one():
     density /= measure.integral(density)
     held, sizes = Sample(), []
     for share in Certain().tries(None, held)[:-1]:
-        shown = Certain().shown(density, share, measure, places, held)
+        shown = Certain().shown(Weighed(density, measure, places), share, held)
         assert set(held.rows) <= set(shown.rows)
         assert shown.held.draws == 1
         v = density[shown.rows] * shown.lift
@@ -112,8 +112,9 @@ def test_copies_of_a_row_are_worth_one():
     index = np.repeat(np.arange(600), times)
     density, places = np.ones(600), rng.random(600)
     heavy, many = BaseMeasure(times.astype(float)), BaseMeasure(np.ones(len(index)))
-    once = Certain().shown(density, 0.125, heavy, places, Sample())
-    twice = Certain().shown(density[index], 0.125, many, places[index], Sample())
+    once = Certain().shown(Weighed(density, heavy, places), 0.125, Sample())
+    copies = Weighed(density[index], many, places[index])
+    twice = Certain().shown(copies, 0.125, Sample())
     np.testing.assert_array_equal(np.unique(index[twice.rows]), once.rows)
     assert twice.worth == pytest.approx(once.worth, rel=1e-12)
     weight = times[once.rows]
@@ -133,7 +134,7 @@ def test_after_all_rows_were_shown_samples_wait_for_a_larger_edge():
     assert none.draws == spent.draws == 3
     number = spent.number
     assert number < 0
-    again = trim.again(np.ones(1), BaseMeasure(np.ones(1)), None, held, number)
+    again = trim.again(Weighed(np.ones(1), BaseMeasure(np.ones(1))), held, number)
     assert (again.draws, again.level, again.number) == (spent.draws, spent.level, number)
 
 

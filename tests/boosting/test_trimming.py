@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.helpers import Listed, examples, random_problem, rounds, seeds
 
 from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth, trimming
-from maboost.boosting.trimming import Estimate, Sample, Shown, shown_rows
+from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed, shown_rows
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
 
@@ -87,13 +87,12 @@ def test_the_certified_rule_hides_half_of_the_rows_or_none(light, hides):
     density = np.r_[np.full(light, 1e-3), np.zeros(20), np.full(100 - light, 2.0)]
     measure = BaseMeasure(np.ones(120))
     density /= measure.integral(density)
-    shown = Trim("auto").shown(density, 0.01, measure, None, Sample())
+    rows = Weighed(density, measure)
+    shown = Trim("auto").shown(rows, 0.01, Sample())
     everybody = np.flatnonzero(density > 0.0)
     np.testing.assert_array_equal(shown.rows, everybody[light:] if hides else everybody)
     assert shown.hides == hides
-    assert (
-        Trim(0.01).shown(density, 0.01, measure, None, Sample()).hides
-    )  # a fixed mass is an order
+    assert Trim(0.01).shown(rows, 0.01, Sample()).hides  # a fixed mass is an order
 
 
 @pytest.mark.parametrize("mass", [-0.1, 1.0, 2, float("nan"), "all", None])
@@ -137,9 +136,9 @@ class Watching(Trim):
     seen: list = field(default_factory=list)
     deltas: list = field(default_factory=list)
 
-    def shown(self, row_density, delta, *others):
+    def shown(self, rows, delta, held):
         self.deltas.append(delta)
-        shown = super().shown(row_density, delta, *others)
+        shown = super().shown(rows, delta, held)
         return shown._replace(keeps=max(shown.keeps, 1e-300))  # so that the edge is estimated
 
     def accepts(self, shown, edge, estimate):

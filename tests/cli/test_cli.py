@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -372,15 +371,3 @@ def test_a_closed_pipe_is_no_error(folder):
     )  # fmt: skip
     assert done.stdout == "prediction\n"
     assert "Traceback" not in done.stderr
-
-
-def test_no_file_is_half_written(tmp_path):
-    from maboost.data.files import write_beside
-
-    def fail(file):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        write_beside(tmp_path / "out.csv", fail)
-    assert list(Path(tmp_path).iterdir()) == []

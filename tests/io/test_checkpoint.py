@@ -395,11 +395,11 @@ def test_a_write_that_breaks_leaves_the_old_checkpoint(where, tmp_path, monkeypa
 
 def test_what_a_killed_write_left_is_removed(tmp_path):
     X, y = BINARY
-    left, others = tmp_path / "state.0123456789abcdef.part", tmp_path / "state.mine.part"
+    left, others = tmp_path / ".state.0123456789abcdef.part", tmp_path / ".state.mine.part"
     left.write_bytes(b"half")
     others.write_bytes(b"not ours")
     MABoostClassifier(n_estimators=2, checkpoint=tmp_path / "state").fit(X, y)
-    assert sorted(os.listdir(tmp_path)) == ["state", "state.mine.part"]
+    assert sorted(os.listdir(tmp_path)) == [".state.mine.part", "state"]
 
 
 # --------------------------------------------------------------------------------------- where to write

@@ -34,7 +34,7 @@ from maboost import (
     SparseBoostClassifier,
     load_model,
 )
-from maboost.io.container import KEY, MAX_HEADER, pack, unpack, write
+from maboost.io.container import KEY, MAX_HEADER, pack, unpack
 from maboost.io.model_file import _parts
 from maboost.mirror import CappedSimplex, Euclidean, FermiDirac
 from maboost.mirror.steps import MaxMargin
@@ -395,7 +395,7 @@ def test_a_full_disk_leaves_the_old_file(binary, failing, tmp_path, monkeypatch)
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(f"maboost.io.container.os.{failing}", full)
+    monkeypatch.setattr(f"maboost.writing.os.{failing}", full)
     with pytest.raises(OSError, match="no space"):
         binary[:2].save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
@@ -479,7 +479,7 @@ def test_version_1_becomes_the_current_version(expected, tmp_path):
 )
 def test_other_versions_are_named(binary, schema, message, tmp_path):
     arrays, document = _parts(binary)
-    write(tmp_path / "m", pack(arrays, document | {"schema": schema}))
+    (tmp_path / "m").write_bytes(pack(arrays, document | {"schema": schema}))
     with pytest.raises(ModelFormatError, match=message):
         load_model(tmp_path / "m")
 
@@ -495,7 +495,7 @@ def test_version_1_has_no_later_parts(binary, field, tmp_path):
         document[field] = 3
     else:
         del arrays["history"]
-    write(tmp_path / "m", pack(arrays, document))
+    (tmp_path / "m").write_bytes(pack(arrays, document))
     with pytest.raises(ModelFormatError, match=field.split()[-1]):
         load_model(tmp_path / "m")
 
@@ -509,7 +509,7 @@ def corrupted(model, edit, tmp_path):
     document = json.loads(json.dumps(document))
     edit(arrays, document)
     path = tmp_path / "damaged.maboost"
-    write(path, pack(arrays, document))
+    path.write_bytes(pack(arrays, document))
     return path
 
 

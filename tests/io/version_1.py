@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from maboost import CombinedBoostClassifier
-from maboost.io.container import pack, write
+from maboost.io.container import pack
 from maboost.io.model_file import _parts
 
 DATA = Path(__file__).parent / "data"
@@ -37,7 +37,7 @@ def make():
     ).set_params(estimator__max_depth=2)
     model.fit(X, y, sample_domain=source)
     model.probability_scale_ = 2.0
-    write(DATA / "version_1.maboost", pack(*as_version_1(*_parts(model))))
+    (DATA / "version_1.maboost").write_bytes(pack(*as_version_1(*_parts(model))))
     rows = X[:12]
     expected = {
         "rows": [[None if np.isnan(v) else v for v in row] for row in rows],

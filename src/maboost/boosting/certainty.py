@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.trimming import LEVEL_BITS, Estimate, Sample, Shown, Trim, shown_rows
+from maboost.boosting.trimming import LEVEL_BITS, Estimate, Sample, Shown, Trim, Weighed
 from maboost.comm import gathered_objects, reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 
@@ -116,45 +116,29 @@ class Certain(Trim):
         share = min(2.0 * needed * edge**2 * shown.held.grain, 1.0)
         return shown.held.spent(min(math.floor(-math.log2(share)), _LEVELS))
 
-    def shown(
-        self,
-        row_density: Array,
-        delta: float,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-    ) -> Shown:
+    def shown(self, rows: Weighed, delta: float, held: Sample) -> Shown:
         """The sample that is held, if it is of this share and not worn out; otherwise a new one."""
         if delta >= 1.0:
-            return Shown(shown_rows(row_density, 0.0, measure), None, held)
-        if places is None:
-            raise ValueError("trim='certain' needs the places of the rows: see Run")
+            return rows.all_shown(held)
+        rows.need_places("trim='certain'")
         level, some = round(-math.log2(delta)), math.isfinite(held.size)
         if some and held.level == level:
-            size = held.effective_size(row_density, measure)
+            size = held.effective_size(rows.density, rows.measure)
             if size >= 0.5 * held.size:
                 return Shown(held.rows, held.lift, held, _KEEPS, True, size / held.grain)
         # what was given up is grown: the same rows and more
         turn = held.draws if some else max(held.draws - 1, 0)
-        new = _drawn(row_density, places, level, measure, turn)
+        new = _drawn(rows, level, turn)
         return Shown(new.rows, new.lift, new, _KEEPS, True, new.size / new.grain)
 
-    def again(
-        self,
-        row_density: Array,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-        number: int,
-    ) -> Sample:
+    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
         """Drawn once more, unless it is held already."""
         if number == held.number:
             return held
         level, draws = abs(number) >> LEVEL_BITS, abs(number) & ((1 << LEVEL_BITS) - 1)
         if number <= 0:
             return Sample(draws=draws, level=level)
-        assert places is not None
-        return _drawn(row_density, places, level, measure, draws - 1)
+        return _drawn(rows, level, draws - 1)
 
 
 def _first_level(last_edge: float | None, held: Sample) -> int:
@@ -166,12 +150,11 @@ def _first_level(last_edge: float | None, held: Sample) -> int:
     return min(math.floor(held.level + 2.0 * math.log2(last_edge)), _FINEST)
 
 
-def _drawn(
-    row_density: Array, places: Array, level: int, measure: BaseMeasure, turn: int
-) -> Sample:
+def _drawn(rows: Weighed, level: int, turn: int) -> Sample:
     """A sample of that level, and what its rows are worth."""
-    sample = Sample.drawn(row_density, places, 2.0**-level, measure, turn)
-    base, density = measure.rows_base[sample.rows], row_density[sample.rows] * sample.lift
+    measure, places = rows.measure, rows.need_places("a sample")
+    sample = Sample.drawn(rows, 2.0**-level, turn)
+    base, density = measure.rows_base[sample.rows], rows.density[sample.rows] * sample.lift
     mass = base * density * density
     copies = mass * _with_copies(places[sample.rows], base, measure)
     whole, square = reproducible_sums([mass, copies], measure.comm)

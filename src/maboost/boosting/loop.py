@@ -21,7 +21,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, Settlement
-from maboost.boosting.trimming import Estimate, Sample, Shown
+from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
 from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.coded import Coded
@@ -229,11 +229,11 @@ class Run:
         """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
         density = self.state.density if self.state.mass == 1.0 else self._divided(self._room)
         rows_density = self.measure.row_means(density)
-        trim = self.booster.trim
+        trim, weighed = self.booster.trim, Weighed(rows_density, self.measure, self.places)
         if trim.samples and math.isinf(self.held.size):
             self._hold(self.held)  # none: what the last round gave up is not kept for this one
         for delta in trim.tries(self.last_edge, self.held):
-            shown = trim.shown(rows_density, delta, self.measure, self.places, self.held)
+            shown = trim.shown(weighed, delta, self.held)
             if shown.held is not self.held:
                 self._hold(shown.held)
             found = self._found_on(shown, density, rows_density)
@@ -287,8 +287,8 @@ class Run:
             If its edge is not that of the record: then these are other rows.
         """
         density = self.density
-        rows_density = self.measure.row_means(density)
-        held = self.booster.trim.again(rows_density, self.measure, self.places, self.held, sample)
+        weighed = Weighed(self.measure.row_means(density), self.measure, self.places)
+        held = self.booster.trim.again(weighed, self.held, sample)
         if held is not self.held:
             self._hold(held)
         d = self._losses(hypothesis)

@@ -19,7 +19,7 @@ from maboost.comm import reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 
-__all__ = ["Budget", "Estimate", "Sample", "Shown", "Trim", "sampled_rows", "shown_rows"]
+__all__ = ["Budget", "Estimate", "Sample", "Shown", "Trim", "Weighed", "sampled_rows", "shown_rows"]
 
 Array = NDArray[np.float64]
 
@@ -78,30 +78,16 @@ class Trim:
         """What is held once a hypothesis would not do, or none was found."""
         return shown.held.spent()
 
-    def shown(
-        self,
-        row_density: Array,
-        delta: float,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-    ) -> Shown:
+    def shown(self, rows: Weighed, delta: float, held: Sample) -> Shown:
         """The rows to show, given what is held from the rounds before."""
+        some = shown_rows(rows.density, delta, rows.measure)
         if self.mass != "auto" or delta == 0.0:
-            return Shown(shown_rows(row_density, delta, measure), None, held, hides=delta > 0.0)
-        rows = shown_rows(row_density, delta, measure)
-        if _pays(rows, row_density, measure.of_rows):
-            return Shown(rows, None, held, keeps=0.5, hides=True)
-        return Shown(shown_rows(row_density, 0.0, measure), None, held)
+            return Shown(some, None, held, hides=delta > 0.0)
+        if _pays(some, rows.density, rows.measure.of_rows):
+            return Shown(some, None, held, keeps=0.5, hides=True)
+        return rows.all_shown(held)
 
-    def again(
-        self,
-        row_density: Array,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-        number: int,
-    ) -> Sample:
+    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
         """The sample of that number, which a round that is repeated held."""
         return held
 
@@ -140,39 +126,23 @@ class Budget(Trim):
         """Shares to try in turn."""
         return [self.share] * _SAMPLES + [1.0]
 
-    def shown(
-        self,
-        row_density: Array,
-        delta: float,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-    ) -> Shown:
+    def shown(self, rows: Weighed, delta: float, held: Sample) -> Shown:
         """The sample that is held, or where it has worn out a new one within the budget."""
         if delta >= 1.0:
-            return Shown(shown_rows(row_density, 0.0, measure), None, held)
-        if places is None:
-            raise ValueError("a budget of rows needs the places of the rows: see Run")
-        if held.lasts(row_density, measure):
+            return rows.all_shown(held)
+        rows.need_places("a budget of rows")
+        if held.lasts(rows.density, rows.measure):
             return Shown(held.rows, held.lift, held, _KEEPS, hides=True)
-        new = Sample.drawn(row_density, places, delta, measure, held.draws)
+        new = Sample.drawn(rows, delta, held.draws)
         return Shown(new.rows, new.lift, new, hides=True)
 
-    def again(
-        self,
-        row_density: Array,
-        measure: BaseMeasure,
-        places: Array | None,
-        held: Sample,
-        number: int,
-    ) -> Sample:
+    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
         """Drawn once more, unless it is held already."""
         if number == held.number:
             return held
         if number <= 0:
             return Sample(draws=-number)
-        assert places is not None
-        return Sample.drawn(row_density, places, self.share, measure, number - 1)
+        return Sample.drawn(rows, self.share, number - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,16 +174,15 @@ class Sample:
     grain: float = 0.0
 
     @classmethod
-    def drawn(
-        cls, row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int
-    ) -> Sample:
+    def drawn(cls, rows: Weighed, share: float, draws: int) -> Sample:
         """A new sample, with the places turned as far as so many draws before ask for."""
-        rows, floor = sampled_rows(row_density, places, share, measure, draws)
+        density, measure, places = rows.density, rows.measure, rows.need_places("a sample")
+        some, floor = sampled_rows(density, places, share, measure, draws)
         with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
-            lift = np.maximum(1.0, floor / row_density[rows])
+            lift = np.maximum(1.0, floor / density[some])
         lift = np.minimum(lift, _HEAVIEST)
-        sample = cls(rows, lift, draws=draws + 1)
-        return replace(sample, size=sample.effective_size(row_density, measure))
+        sample = cls(some, lift, draws=draws + 1)
+        return replace(sample, size=sample.effective_size(density, measure))
 
     def effective_size(self, row_density: Array, measure: BaseMeasure) -> float:
         r"""The share of the base measure that the sample is worth: Kish's formula.
@@ -244,6 +213,33 @@ class Sample:
     def spent(self, level: int = 0) -> Sample:
         """What is left when the sample is given up: the count of draws, and what was learnt."""
         return Sample(draws=self.draws, level=level)
+
+
+class Weighed(NamedTuple):
+    """The rows of a shard as a round finds them: what a choice among them may look at.
+
+    Parameters
+    ----------
+    density : array of shape (n_rows,)
+        Of the distribution, averaged over the entries of a row.
+    measure : BaseMeasure
+    places : array of shape (n_rows,), optional
+        A number in [0, 1) a row, from its content: samples are drawn by it.
+    """
+
+    density: Array
+    measure: BaseMeasure
+    places: Array | None = None
+
+    def need_places(self, who: str) -> Array:
+        """The places, which `who` cannot do without."""
+        if self.places is None:
+            raise ValueError(f"{who} needs the places of the rows: see Run")
+        return self.places
+
+    def all_shown(self, held: Sample) -> Shown:
+        """Every row of positive density, with nothing hidden; what is held stays so."""
+        return Shown(shown_rows(self.density, 0.0, self.measure), None, held)
 
 
 class Shown(NamedTuple):

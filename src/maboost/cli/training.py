@@ -11,17 +11,17 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 import maboost
+from maboost.cli import checkpoints
 from maboost.cli.common import (
     INTERRUPTED,
     check_writable,
     find_target,
-    plain,
     some,
     told_in_a_line,
 )
+from maboost.cli.summary import show, summary
 from maboost.data.files import TableError, read_table
 
 __all__ = ["train"]
@@ -82,6 +82,17 @@ BOOSTERS = {
 @click.option("--jobs", type=int, help="Threads. [default: all cores]")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report there.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Keep the state of training there: the same command, run again, goes on from it.",
+)
+@click.option("--checkpoint-every", type=int, metavar="ROUNDS", help="How often. [default: 10]")
+@click.option(
+    "--resume/--no-resume",
+    default=None,
+    help="Whether to go on from the checkpoint that is there, or begin anew. [default: go on]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
@@ -95,8 +106,9 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
         options = _configured(context, config, options)
-    for name in ("out", "report"):
+    for name in ("out", "report", "checkpoint"):
         check_writable(options[name], f"--{name}")
+    checkpoints.check(options, data)
     table = read_table(data, options["decimal"])
     job = _Job(table, options)
     if not options["as_json"]:
@@ -113,11 +125,13 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
             sample_weight=job.fit_options.get("sample_weight"),
             source=data.name,
         )
-    summary = _summary(model, job, options)
+    found = summary(
+        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
+    )
     if options["as_json"]:
-        click.echo(json.dumps(summary, indent=2))
+        click.echo(json.dumps(found, indent=2))
     else:
-        _show_summary(summary)
+        show(found)
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
@@ -227,6 +241,8 @@ class _Job:
             kinds.setdefault(_kind(field.type), []).append(field.name)
         for kind, names in kinds.items():
             console.print(f"{kind:<9} {some(names)}", markup=False)
+        if self.options["checkpoint"] is not None:
+            console.print(f"checkpoint {checkpoints.told(self.options)}", markup=False)
 
     def booster(self) -> Any:
         """The classifier that was asked for."""
@@ -237,6 +253,7 @@ class _Job:
             "random_state": o["seed"],
             "n_jobs": o["jobs"],
             "verbose": 0,
+            **checkpoints.parameters(o),
         }
         for option, owner in (
             ("noise_rate", "smooth"),
@@ -281,7 +298,10 @@ class _Job:
             model.set_params(verbose=max(self.options["rounds"] // 10, 1))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(self.X, self.y, **self.fit_options)
+            try:
+                model.fit(self.X, self.y, **self.fit_options)
+            except (ValueError, OSError) as error:
+                raise TableError(checkpoints.in_options(str(error))) from error
         notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
         for note in notes:
             click.echo(f"maboost: {note}", err=True)
@@ -306,63 +326,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _summary(model: Any, job: _Job, options: dict[str, Any]) -> dict[str, Any]:
-    c = model.certificate_
-    found: dict[str, Any] = {
-        "booster": type(model).__name__,
-        "rows": job.X.num_rows,
-        "features": len(job.features),
-        "target": job.target,
-        "classes": [plain(v) for v in model.classes_],
-        "rounds": model.n_iter_,
-        "stopped": c.stopped,
-        "training_error": c.measured_error,
-        "certified_error": c.error_bound,
-        "certified_floor": c.floor,
-        "suspect_labels": int(model.suspect_labels()["is_label_issue"].sum()),
-    }
-    if hasattr(model, "smoothness_"):
-        found["smoothness"] = model.smoothness_
-    scores = model.history_["val_error"]
-    if len(scores) and np.isfinite(scores).all():
-        found["validation_error"] = float(scores[model.best_iteration_ - 1])
-    if c.groups:
-        found["domains"] = {
-            str(name): {
-                "limit": g.limit,
-                "certified_error": g.error_bound,
-                "training_error": g.measured_error,
-            }
-            for name, g in c.groups.items()
-        }
-    for name in ("out", "report"):
-        if options[name] is not None:
-            found["model" if name == "out" else name] = str(options[name])
-    return found
-
-
-def _show_summary(s: dict[str, Any]) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("rounds", f"{s['rounds']} ({s['stopped']})")
-    table.add_row("training error", f"{s['training_error']:.2%}")
-    floor = (
-        f", nothing is promised below {s['certified_floor']:.2%}" if s["certified_floor"] else ""
-    )
-    table.add_row("certified", f"at most {s['certified_error']:.2%}{floor}")
-    if "validation_error" in s:
-        table.add_row("validation error", f"{s['validation_error']:.2%}")
-    if "smoothness" in s:
-        table.add_row("largest weight", f"{s['smoothness']:.3g} times a row's share")
-    for name, g in s.get("domains", {}).items():
-        limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
-        table.add_row(
-            f"source {name}",
-            f"error {g['training_error']:.2%}, certified {g['certified_error']:.2%} ({limit})",
-        )
-    table.add_row("suspect labels", f"{s['suspect_labels']} of {s['rows']}")
-    for key in ("model", "report"):
-        if key in s:
-            table.add_row(key, s[key])
-    Console(highlight=False).print(table)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-__all__ = ["TableError", "read_table", "write_beside", "write_table"]
+from maboost.writing import whole_file
+
+__all__ = ["TableError", "read_table", "write_table"]
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
@@ -95,39 +94,16 @@ def write_table(columns: dict[str, Any], path: str | Path) -> None:
     """Columns as a CSV or Parquet file, by the suffix; never half-written."""
     import pyarrow as pa
 
-    table = pa.table(columns)
-
-    def write(file: IO[bytes]) -> None:
-        if Path(path).suffix.lower() in (".parquet", ".pq"):
-            import pyarrow.parquet as pq
-
-            pq.write_table(table, file)
-        else:
-            from pyarrow import csv
-
-            csv.write_csv(table, file)
-
-    write_beside(path, write)
-
-
-def write_beside(path: str | Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside `path` and rename it: there is a whole file or the old one, nothing between."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise TableError(f"{path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise TableError(f"{path}: is a folder")
+    table, path = pa.table(columns), Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with whole_file(path) as file:
+            if path.suffix.lower() in (".parquet", ".pq"):
+                import pyarrow.parquet as pq
+
+                pq.write_table(table, file)
+            else:
+                from pyarrow import csv
+
+                csv.write_csv(table, file)
     except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from error

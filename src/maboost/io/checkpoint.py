@@ -11,11 +11,10 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Self
 
@@ -26,7 +25,7 @@ from maboost.boosting.history import History
 from maboost.boosting.loop import Run, Validation
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.weights import RowWeights
-from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack, write
+from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack
 from maboost.io.fields import Fields, Tensors, require
 from maboost.io.run_records import history, read_history
 from maboost.io.run_state import read_run_state, run_state
@@ -34,6 +33,7 @@ from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
+from maboost.writing import remove_parts, whole_file
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
@@ -42,7 +42,6 @@ SCHEMA = 3
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")
-_PART = r"\.[0-9a-f]{16}\.part"  # how a file is called while it is written
 
 
 class CheckpointError(ValueError):
@@ -133,14 +132,14 @@ class Checkpoint:
         return _prints(model, run, rows)
 
     def _clear(self) -> None:
-        _remove_parts(self.path)
+        remove_parts(self.path)
 
     def __call__(self, last: bool) -> None:
         """A round has ended: write the file if it is time to."""
         if last or self.run.rounds % self.every == 0:
             content = pack(*self._parts())
-            with _named(self.path):
-                write(self.path, content)
+            with _named(self.path), whole_file(self.path) as file:
+                file.write(content)
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run
@@ -345,12 +344,3 @@ def _check_place(path: str) -> None:
         raise ValueError(f"checkpoint={path!r} is no file: give the path of a file")
     with _named(path), tempfile.TemporaryFile(dir=folder):
         pass
-
-
-def _remove_parts(path: str) -> None:
-    """Remove what a fit left that was killed while it wrote."""
-    folder, name = os.path.split(os.path.realpath(path))
-    for other in os.listdir(folder):
-        if re.fullmatch(re.escape(name) + _PART, other):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, other))

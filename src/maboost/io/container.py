@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import stat
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -60,35 +58,6 @@ def pack(arrays: Arrays, document: dict[str, Any]) -> bytes:
         )
     native = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     return to_bytes(native, metadata={KEY: text})
-
-
-def write(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a whole file or none: beside the target first, on the disk, then renamed."""
-    target = os.path.realpath(path)
-    beside = f"{target}.{secrets.token_hex(8)}.part"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(beside, flags, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise
-    _sync_folder(os.path.dirname(target))
-
-
-def _sync_folder(folder: str) -> None:
-    """Put a rename on the disk, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # ----------------------------------------------------------------------------------------- from bytes

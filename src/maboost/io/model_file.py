@@ -23,22 +23,14 @@ from maboost.estimators import (
     SparseBoostClassifier,
 )
 from maboost.estimators.table import CategoryCodes
-from maboost.io.container import (
-    MAX_BYTES,
-    Arrays,
-    ModelFormatError,
-    pack,
-    read,
-    shortened,
-    unpack,
-    write,
-)
+from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, shortened, unpack
 from maboost.io.fields import Fields, Tensors, require
 from maboost.io.run_records import certificate, history, read_certificate, read_history
 from maboost.io.schema import FORMAT, SCHEMA, upgraded
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import Decoder, Encoder, label, labels, read_label, read_labels
 from maboost.learners.tree.learner import TreeHypothesis
+from maboost.writing import whole_file
 
 __all__ = ["ModelFormatError", "load_model", "save"]
 
@@ -88,7 +80,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         _read(content)  # what cannot be read is not written
     except ModelFormatError as error:
         raise ValueError(f"this model cannot be saved: {error}") from None
-    write(path, content)
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def load_model(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Any:

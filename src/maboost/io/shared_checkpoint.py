@@ -28,15 +28,15 @@ from maboost.io.checkpoint import (
     _described_learner,
     _digest,
     _named,
-    _remove_parts,
 )
-from maboost.io.container import MAX_BYTES, Arrays, pack, read, write
+from maboost.io.container import MAX_BYTES, Arrays, pack, read
 from maboost.io.fields import require
 from maboost.io.run_records import history, read_history
 from maboost.io.run_state import generator_state, read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
+from maboost.writing import remove_parts, whole_file
 
 __all__ = ["SharedCheckpoint"]
 
@@ -75,12 +75,12 @@ class SharedCheckpoint(Checkpoint):
     def __call__(self, last: bool) -> None:
         if self.comm.rank == 0 and (last or self.run.rounds % self.every == 0):
             content = pack(*self._parts())
-            with _named(self.path):
-                write(self.path, content)
+            with _named(self.path), whole_file(self.path) as file:
+                file.write(content)
 
     def _clear(self) -> None:
         if self.comm.rank == 0:
-            _remove_parts(self.path)
+            remove_parts(self.path)
 
     def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
         """What repeating the rounds would not notice: rows and geometry show in every record."""

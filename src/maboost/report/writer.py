@@ -20,6 +20,7 @@ from maboost.report.subject import (
 from maboost.report.subject import (
     feature_names as names_of,
 )
+from maboost.writing import whole_file
 
 __all__ = ["write_report"]
 
@@ -102,7 +103,12 @@ def write_report(
         max_suspects=_limit("max_suspects", max_suspects, 0),
         max_features=_limit("max_features", max_features, 1),
     )
-    _replace(target, page(subject).encode("utf-8", errors="backslashreplace"))
+    content = page(subject).encode("utf-8", errors="backslashreplace")
+    try:
+        with whole_file(target) as file:
+            file.write(content)
+    except OSError as error:
+        raise type(error)(f"the report cannot be written to {target}: {error.strerror}") from error
     return target
 
 
@@ -121,14 +127,3 @@ def _writable(path: Path) -> Path:
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"the report cannot be written: no permission in {path.parent}")
     return path
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside and rename, so that no reader ever sees half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise type(error)(f"the report cannot be written to {path}: {error.strerror}") from error

@@ -1,0 +1,64 @@
+"""The checkpoint of ``maboost train``: its options, and errors in their words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from maboost.data.files import TableError
+
+__all__ = ["check", "in_options", "parameters", "told"]
+
+# what the classifiers call their parameters in errors, and what they are called here
+OPTIONS = {
+    "checkpoint=": "--checkpoint ",
+    "n_estimators=": "--rounds ",
+    "resume=True": "--resume",
+    "resume=False": "--no-resume",
+}
+
+
+def check(options: dict[str, Any], data: Path) -> None:
+    """Refuse options that do not go together, and a checkpoint in the place of another file."""
+    path, every, resume = (options[o] for o in ("checkpoint", "checkpoint_every", "resume"))
+    if path is None:
+        if every is not None:
+            raise TableError(f"--checkpoint-every {every} needs --checkpoint PATH, to say where")
+        if resume is not None:
+            flag = "--resume" if resume else "--no-resume"
+            raise TableError(f"{flag} needs --checkpoint PATH, to say which")
+        return
+    if every is not None and every < 1:
+        raise TableError(f"--checkpoint-every {every} is no number of rounds: give 1 or more")
+    others = {"the rows": data, "--out": options["out"], "--report": options["report"]}
+    for name, other in others.items():
+        if other is not None and other.resolve() == path.resolve():
+            raise TableError(f"--checkpoint {path} is the file of {name}: give another path")
+
+
+def parameters(options: dict[str, Any]) -> dict[str, Any]:
+    """Of the classifier. Where nothing else is said, a checkpoint that is there is gone on from."""
+    if options["checkpoint"] is None:
+        return {}
+    every = options["checkpoint_every"]
+    found = {"checkpoint": options["checkpoint"], "resume": options["resume"] is not False}
+    return found if every is None else found | {"checkpoint_every": every}
+
+
+def told(options: dict[str, Any]) -> str:
+    """The checkpoint, and what happens to it, for a person."""
+    path = options["checkpoint"]
+    if not path.exists():
+        return f"{path} (new)"
+    return f"{path} (replaced)" if options["resume"] is False else f"{path} (to go on from)"
+
+
+def in_options(message: str) -> str:
+    """An error of the classifier in the words of the command line.
+
+    >>> in_options("n_estimators=5 is less than the 9 rounds of checkpoint='run.ckpt'")
+    "--rounds 5 is less than the 9 rounds of --checkpoint 'run.ckpt'"
+    """
+    words = "|".join(map(re.escape, OPTIONS))
+    return re.sub(rf"(?<!\S)(?:{words})", lambda found: OPTIONS[found[0]], message)

@@ -1,0 +1,75 @@
+"""What ``maboost train`` says at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from maboost.cli.common import plain
+
+__all__ = ["show", "summary"]
+
+FILES = {"model": "out", "report": "report", "checkpoint": "checkpoint"}  # and their options
+
+
+def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """What came out, for JSON: `facts` about the table, the certificate, and which files were written."""
+    c = model.certificate_
+    found: dict[str, Any] = {
+        "booster": type(model).__name__,
+        **facts,
+        "classes": [plain(v) for v in model.classes_],
+        "rounds": model.n_iter_,
+        "stopped": c.stopped,
+        "training_error": c.measured_error,
+        "certified_error": c.error_bound,
+        "certified_floor": c.floor,
+        "suspect_labels": int(model.suspect_labels()["is_label_issue"].sum()),
+    }
+    if hasattr(model, "smoothness_"):
+        found["smoothness"] = model.smoothness_
+    scores = model.history_["val_error"]
+    if len(scores) and np.isfinite(scores).all():
+        found["validation_error"] = float(scores[model.best_iteration_ - 1])
+    if c.groups:
+        found["domains"] = {
+            str(name): {
+                "limit": g.limit,
+                "certified_error": g.error_bound,
+                "training_error": g.measured_error,
+            }
+            for name, g in c.groups.items()
+        }
+    for name, option in FILES.items():
+        if options[option] is not None:
+            found[name] = str(options[option])
+    return found
+
+
+def show(s: dict[str, Any]) -> None:
+    """The summary for a person."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("rounds", f"{s['rounds']} ({s['stopped']})")
+    table.add_row("training error", f"{s['training_error']:.2%}")
+    floor = (
+        f", nothing is promised below {s['certified_floor']:.2%}" if s["certified_floor"] else ""
+    )
+    table.add_row("certified", f"at most {s['certified_error']:.2%}{floor}")
+    if "validation_error" in s:
+        table.add_row("validation error", f"{s['validation_error']:.2%}")
+    if "smoothness" in s:
+        table.add_row("largest weight", f"{s['smoothness']:.3g} times a row's share")
+    for name, g in s.get("domains", {}).items():
+        limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
+        table.add_row(
+            f"source {name}",
+            f"error {g['training_error']:.2%}, certified {g['certified_error']:.2%} ({limit})",
+        )
+    table.add_row("suspect labels", f"{s['suspect_labels']} of {s['rows']}")
+    for key in FILES:
+        if key in s:
+            table.add_row(key, s[key])
+    Console(highlight=False).print(table)

@@ -1,0 +1,67 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+__all__ = ["remove_parts", "whole_file"]
+
+_PART = r"\.[0-9a-f]{16}\.part"  # what follows the name of a file while it is written
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write, which is at `path` once the block has ended, in the place of what was there.
+
+    It is written beside, put on the disk and renamed: whoever reads, and whenever the process is killed,
+    finds all of it or what was there before. If the block raises, nothing is left. A link is followed.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "greeting")
+    ...     with whole_file(path) as file:
+    ...         _ = file.write(b"hello")
+    ...         path.exists()
+    ...     path.read_bytes()
+    False
+    b'hello'
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    # readers of a folder of tables pass over names that begin with a dot
+    beside = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Put a rename on the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_parts(path: str | os.PathLike[str]) -> None:
+    """Remove what processes left that were killed while they wrote this file."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for other in os.listdir(folder):
+        if re.fullmatch(re.escape(f".{name}") + _PART, other):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, other))

@@ -1,0 +1,156 @@
+"""``maboost train --checkpoint``: a command that was stopped is run again, and goes on."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from tests.cli.test_cli import refused, run
+
+import maboost
+
+STOPPED = """
+import os, signal
+from maboost.cli import main
+from maboost.io.checkpoint import Checkpoint
+
+keep = Checkpoint.__call__
+
+
+def stop(self, last):
+    keep(self, last)
+    if self.run.rounds == 7:
+        os.kill(os.getpid(), getattr(signal, os.environ["STOP"]))
+
+
+Checkpoint.__call__ = stop
+main()
+"""
+
+
+def stopped(how, *arguments, cwd):
+    """The command, which gets this signal after the seventh round."""
+    return subprocess.run(
+        [sys.executable, "-c", STOPPED, *map(str, arguments)],
+        capture_output=True, text=True, timeout=120, cwd=cwd, env=os.environ | {"STOP": how},
+    )  # fmt: skip
+
+
+def assert_same_model(one, other, X):
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    pd.testing.assert_frame_equal(
+        one.history_.to_frame().drop(columns="seconds"),
+        other.history_.to_frame().drop(columns="seconds"),
+        check_exact=True,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    table = X.iloc[:, :5].assign(y=y)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+@pytest.mark.parametrize(("how", "code"), [("SIGKILL", -9), ("SIGINT", 130)])
+@pytest.mark.parametrize("options", [(), ("--booster", "maboost", "--valid", "0.2")], ids=str)
+def test_the_same_command_goes_on_where_it_was_stopped(folder, how, code, options):
+    train = ("train", "rows.csv", "--rounds", 12, *options)
+    keeping = (*train, "--checkpoint", "run.ckpt", "--checkpoint-every", 3, "--out", "m.maboost")
+    done = run(*train, "--out", "whole.maboost", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    first = stopped(how, *keeping, cwd=folder)
+    assert first.returncode == code, first.stderr
+    assert "checkpoint run.ckpt (new)" in first.stderr
+    assert (folder / "m.maboost").exists() == (how == "SIGINT")  # the rounds done
+    second = run(*keeping, cwd=folder)
+    assert second.returncode == 0, second.stderr
+    assert "checkpoint run.ckpt (to go on from)" in second.stderr
+    assert "run.ckpt" in second.stdout
+    assert_same_model(
+        *(maboost.load_model(folder / name) for name in ("whole.maboost", "m.maboost")),
+        pd.read_csv(folder / "rows.csv").drop(columns="y"),
+    )
+    assert sorted(os.listdir(folder)) == ["m.maboost", "rows.csv", "run.ckpt", "whole.maboost"]
+
+
+def test_more_rounds_go_further_and_no_resume_begins_anew(folder):
+    def seconds(*more):
+        done = run(
+            "train", "rows.csv", "--checkpoint", "run.ckpt", "--out", "m.maboost", "--json", *more,
+            cwd=folder,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["checkpoint"] == "run.ckpt"
+        return maboost.load_model(folder / "m.maboost").history_["seconds"].tolist()
+
+    first = seconds("--rounds", 4)
+    assert seconds("--rounds", 4) == first  # no round is done twice
+    longer = seconds("--rounds", 6, "--resume")
+    assert longer[:4] == first
+    assert len(longer) == 6
+    anew = seconds("--rounds", 4, "--no-resume")
+    assert len(anew) == 4
+    assert anew != first
+
+
+def test_a_configuration_file_says_it_too(folder):
+    (folder / "train.toml").write_text(
+        'checkpoint = "run.ckpt"\ncheckpoint-every = 2\nrounds = 3\nresume = true\n'
+    )
+    done = run("train", "rows.csv", "--config", "train.toml", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run.ckpt").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--checkpoint-every", 5), "--checkpoint-every 5 needs --checkpoint PATH"),
+        (("--resume",), "--resume needs --checkpoint PATH"),
+        (("--no-resume",), "--no-resume needs --checkpoint PATH"),
+        (("--checkpoint", "a", "--checkpoint-every", 0), "--checkpoint-every 0 is no number"),
+        (("--checkpoint", "no/a"), "--checkpoint no/a: there is no folder no"),
+        (("--checkpoint", "."), "--checkpoint .: cannot be written"),
+        (("--checkpoint", "rows.csv"), "--checkpoint rows.csv is the file of the rows"),
+        (("--checkpoint", "a", "--out", "./a"), "--checkpoint a is the file of --out"),
+        (("--checkpoint", "a", "--report", "a"), "--checkpoint a is the file of --report"),
+    ],
+    ids=str,
+)
+def test_options_that_make_no_sense(folder, options, message):
+    lines = refused(message, "train", "rows.csv", *options, cwd=folder)
+    assert len(lines) == 1  # known before any training
+    assert os.listdir(folder) == ["rows.csv"]
+
+
+def test_a_checkpoint_of_another_training_is_refused(folder):
+    train = ("train", "rows.csv", "--checkpoint", "run.ckpt")
+    assert run(*train, "--rounds", 4, cwd=folder).returncode == 0
+    before = (folder / "run.ckpt").read_bytes()
+    (line,) = refused(
+        "--checkpoint 'run.ckpt' is of another fit: random_state was 0 and is now 1. Give another path, "
+        "or --no-resume to begin anew",
+        *train, "--rounds", 4, "--seed", 1, "--json", cwd=folder,
+    )  # fmt: skip
+    assert "resume=" not in line
+    refused(
+        "--rounds 2 is less than the 4 rounds of --checkpoint 'run.ckpt'",
+        *train, "--rounds", 2, cwd=folder,
+    )  # fmt: skip
+    assert (folder / "run.ckpt").read_bytes() == before
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(folder):
+    (folder / "notes.txt").write_text("mine")
+    refused(
+        "--checkpoint 'notes.txt' cannot be used", "train", "rows.csv", "--checkpoint", "notes.txt",
+        cwd=folder,
+    )  # fmt: skip
+    assert (folder / "notes.txt").read_text() == "mine"
