@@ -21,6 +21,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from maboost.threads import Threads
+
 __all__ = [
     "BIAS",
     "Communicator",
@@ -221,12 +223,17 @@ def fixed_point(bound: float, count: int) -> FixedPoint:
     )
 
 
-def _largest(values: NDArray[np.float64]) -> float:
+def _largest(values: NDArray[np.float64], threads: Threads) -> float:
     """The largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
-    if not values.size:
-        return 0.0
-    top = max(float(values.max()), -float(values.min()))  # numpy's own: vectorised, passes NaN on
-    return top if math.isfinite(top) else math.inf
+
+    def work(a: int, b: int) -> float:
+        if a == b:
+            return 0.0
+        part = values[a:b]
+        top = max(float(part.max()), -float(part.min()))  # numpy's own: vectorised, passes NaN on
+        return top if math.isfinite(top) else math.inf
+
+    return max(threads.over(values.size, work))
 
 
 @njit(nogil=True, cache=True)
@@ -248,7 +255,7 @@ def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) ->
 
 
 def counted_sums(
-    columns: list[NDArray[np.float64]], comm: Communicator
+    columns: list[NDArray[np.float64]], comm: Communicator, threads: Threads | None = None
 ) -> tuple[list[float], list[int]]:
     """The sums of :func:`reproducible_sums`, and of how many values over all shards each is.
 
@@ -257,9 +264,10 @@ def counted_sums(
     as they nearly always are, one message does.
     """
     flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
-    tops = np.array([_largest(c) for c in flat])
+    threads = threads or Threads()
+    tops = np.array([_largest(c, threads) for c in flat])
     counts = np.array([c.size for c in flat], dtype=np.int64)
-    own = _folds(flat, tops, counts * comm.size)
+    own = _folds(flat, tops, counts * comm.size, threads)
     told = by_rank(np.concatenate([tops.view(np.int64), counts, own]), comm)
     all_tops, all_counts, folds = np.split(told, [len(flat), 2 * len(flat)], axis=1)
     all_tops = all_tops.view(np.float64)
@@ -272,7 +280,9 @@ def counted_sums(
             _scales(its_tops, its_counts * comm.size), scales, its_counts, strict=True
         )
     )
-    total = folds.sum(axis=0) if alike else comm.allreduce(_folds(flat, tops, counts), "sum")
+    total = (
+        folds.sum(axis=0) if alike else comm.allreduce(_folds(flat, tops, counts, threads), "sum")
+    )
     sums = [
         scale.value(high, low) if math.isfinite(top) else math.nan
         for scale, (high, low), top in zip(
@@ -291,11 +301,20 @@ def _scales(tops: NDArray[np.float64], counts: NDArray[np.int64]) -> list[FixedP
 
 
 def _folds(
-    columns: list[NDArray[np.float64]], tops: NDArray[np.float64], counts: NDArray[np.int64]
+    columns: list[NDArray[np.float64]],
+    tops: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    threads: Threads,
 ) -> NDArray[np.int64]:
     """The sums of this shard on these grids; zeros where a value is not finite."""
+
+    def fold(values: NDArray[np.float64], scale: FixedPoint) -> NDArray[np.int64]:
+        parts = threads.over(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
+        total: NDArray[np.int64] = np.array(parts, dtype=np.int64).sum(axis=0)
+        return total
+
     parts = [
-        _folded(c, *scale[:3]) if math.isfinite(top) else (0, 0)
+        fold(c, scale) if math.isfinite(top) else (0, 0)
         for c, scale, top in zip(columns, _scales(tops, counts), tops, strict=True)
     ]
     return np.array(parts, dtype=np.int64).reshape(-1)

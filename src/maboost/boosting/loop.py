@@ -118,6 +118,7 @@ class Run:
         self.learner = learner
         self.game = game
         self.weights = weights
+        self._alike = bool(np.all(weights == 1.0))
         self.measure = measure
         self.random_state = random_state
         self.validation = validation
@@ -262,7 +263,7 @@ class Run:
         else:
             weights, used = self.weights[rows] * rows_density[rows], len(rows)
         if lift is not None:
-            weights *= lift
+            weights = weights * lift
             used = int(np.count_nonzero(weights))
         for rewards in self._reward_tries(density, slice(None) if rows is None else rows):
             if rewards is not None and lift is not None:
@@ -304,6 +305,8 @@ class Run:
         return replace(round, record=replace(round.record, **kept))
 
     def _shown_weights(self, rows_density: Array) -> Array:
+        if self._alike:
+            return rows_density
         out = np.empty_like(rows_density)
         self.measure.threads.over(
             out.size, lambda a, b: np.multiply(self.weights[a:b], rows_density[a:b], out=out[a:b])

@@ -54,8 +54,8 @@ class Producer(Protocol):
         Parameters
         ----------
         weights : array of shape (n_shown,)
-            Weights of the rows shown. In a sample that is held some may have none by now: they count
-            for nothing.
+            Weights of the rows shown, to be read only. In a sample that is held some may have none by
+            now: they count for nothing.
         rows : array of shape (n_shown,) or None
             Which training rows are shown; None means all.
         rewards : array of shape (n_shown, K) or None

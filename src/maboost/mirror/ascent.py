@@ -188,11 +188,14 @@ class MirrorAscent:
             new = np.empty_like(theta)
 
             def shift(a: int, b: int) -> None:
-                shifted(theta[a:b], projected.center, projected.tau, math.inf, new[a:b])
+                shifted(theta[a:b], projected.center, projected.tau, new[a:b])
 
             measure.threads.over(theta.size, shift)
         else:
             new = theta
+        reached = projected.potential() if self.update == "active" else None
+        if reached is not None:  # u log u - phi(u) = u - 1, of integral zero
+            return AscentState(new, density, 1.0, 0.0), reached
         reached, potential, mass = self._potentials(theta, new, density, measure)
         return AscentState(new, density, 1.0 if normalised else mass, potential), reached
 

@@ -48,7 +48,13 @@ def project_entropy(
     if s is None or not 1e-12 < s < 1e12:
         return None
     center, tau = problem.center, -math.log(s)
-    return Projected(problem.density(s), center, tau, lambda: problem.dual(tau))
+    return Projected(
+        problem.density(s),
+        center,
+        tau,
+        lambda: problem.dual(tau),
+        lambda: problem.potential(tau),
+    )
 
 
 def _exponentials(theta: Array, measure: BaseMeasure, p: Array) -> float:
@@ -81,6 +87,7 @@ class _Problem:
     ) -> None:
         self.theta = theta
         self.caps = caps
+        self.unbounded = isinstance(caps, float) and math.isinf(caps)
         self.measure = measure
         self.own_top = self.top = top
         self.agreed = measure.comm.size == 1
@@ -113,7 +120,7 @@ class _Problem:
 
     def scale(self, guess: float | None) -> float | None:
         """The factor s that makes the mass one; None where it is not found, or nothing is agreed."""
-        if not (isinstance(self.caps, float) and math.isinf(self.caps)):
+        if not self.unbounded:
             return self.scale_under_caps(guess)
         mass = self.mass()
         return 1.0 / mass if mass > 1e-12 else None
@@ -144,15 +151,32 @@ class _Problem:
         return self.p
 
     def dual(self, tau: float) -> Array:
-        """The logarithms of the density."""
-        out = np.empty_like(self.theta)
+        """The logarithms of the density; what caps take away is added up along the way."""
+        out, base, grid = np.empty_like(self.theta), self.measure.entries, self.measure.grid.factors
 
-        def work(a: int, b: int) -> None:
-            limits = np.log(part_of(self.caps, slice(a, b)))
-            kernels.shifted(self.theta[a:b], self.center, tau, limits, out[a:b])
+        def work(part: slice) -> NDArray[np.int64]:
+            if self.unbounded:
+                kernels.shifted(self.theta[part], self.center, tau, out[part])
+                return np.zeros((1, 4), dtype=np.int64)
+            caps = part_of(self.caps, part)
+            found = kernels.logarithms(
+                self.theta[part], self.center, tau, caps, np.log(caps), base[part], *grid, out[part]
+            )
+            return np.array([found], dtype=np.int64)
 
-        self.measure.threads.over(self.theta.size, work)
+        self.excess = self.measure.folded_here(work)
         return out
+
+    def potential(self, tau: float) -> float | None:
+        """What the potential is at theta: its shift, and on capped entries what lies above them.
+
+        Where log u = (theta - center) - tau, theta u - phi(u) = (center + tau) u + u - 1, and the
+        integral of u is one.
+        """
+        if self.unbounded:
+            return self.center + tau
+        excess = self.measure.unfolded(self.measure.comm.allreduce(self.excess, "sum"))
+        return None if excess is None else (self.center + tau) + excess[0]
 
     def scale_under_caps(self, guess: float | None) -> float | None:
         """Newton's method inside a bracket, which moves where it misses the root."""

@@ -226,10 +226,31 @@ def cap_density(p, caps, s):
 
 
 @njit(nogil=True, cache=True)
-def shifted(theta, center, tau, tops, out):
-    """Out = min((theta - center) - tau, top), with one top for all entries or one for each."""
+def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
+    """Out = min(x, top) with x = (theta - center) - tau and top = log cap.
+
+    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (x - top) over
+    capped entries.
+    """
+    a, b, c, unfit = 0, 0, 0, 0
     for i in range(theta.size):
-        out[i] = min((theta[i] - center) - tau, cap_at(tops, i))
+        x, top = (theta[i] - center) - tau, cap_at(tops, i)
+        over = x > top
+        out[i] = top if over else x
+        term = base[i] * cap_at(caps, i) * (x - top) if over else 0.0
+        high, middle, last, bad = split_wide(term, scale, low)
+        a += high
+        b += middle
+        c += last
+        unfit += bad
+    return a, b, c, unfit
+
+
+@njit(nogil=True, cache=True)
+def shifted(theta, center, tau, out):
+    """Out = (theta - center) - tau."""
+    for i in range(theta.size):
+        out[i] = (theta[i] - center) - tau
 
 
 # --------------------------------------------------------------------------------------------------

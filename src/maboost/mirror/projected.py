@@ -38,12 +38,18 @@ class Projected:
     """
 
     def __init__(
-        self, density: Array, center: float, tau: float, dual: Callable[[], Array]
+        self,
+        density: Array,
+        center: float,
+        tau: float,
+        dual: Callable[[], Array],
+        potential: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.density = density
         self.center = center
         self.tau = tau
         self._dual = dual
+        self._potential = potential
 
     @cached_property
     def dual(self) -> Array:
@@ -52,6 +58,13 @@ class Projected:
         A density that underflowed to zero still knows here how small it is.
         """
         return self._dual()
+
+    def potential(self) -> float | None:
+        """The integral of theta * density - phi(density), where that is easily known.
+
+        To be asked for after :attr:`dual`, by all shards.
+        """
+        return self._potential()
 
 
 def part_of(caps: Array | float, part: slice) -> Array | float:

@@ -72,7 +72,7 @@ def project(
     if found.density is out:
         return found
     np.copyto(out, found.density)
-    return Projected(out, found.center, found.tau, lambda: found.dual)
+    return Projected(out, found.center, found.tau, lambda: found.dual, found.potential)
 
 
 def _projected(

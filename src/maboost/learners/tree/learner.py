@@ -156,7 +156,7 @@ class TreeProducer:
         rewards: Array | None,
         table: TreeProducer | Resident,
     ) -> Rewards:
-        (total,), (count,) = counted_sums([weights], self.learner.comm)
+        (total,), (count,) = counted_sums([weights], self.learner.comm, self.learner.threads)
         packing = Packing.of(count, total)
         cells = pack_weights(weights, packing, self.learner.threads)
         if self.n_classes > 2:
