@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit, types
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
+from maboost.comm import split_wide
 from maboost.messages import reduced
-from maboost.mirror.coded import Coded, advance
-from maboost.mirror.kernels import settle_rows
+from maboost.mirror.coded import Coded, advance, entry_at
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["RowSums", "Settled", "Settlement"]
 
 Array = NDArray[np.float64]
+
+_STRIP = 2048  # rows that stay in the first cache
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,80 @@ class Settled:
     smallest_margin: float
     largest_density: float
     counts: list[int]
+
+
+def some_entries(values, codes, start, stop):
+    """Part of a direction that is coded or not: what :func:`entry_at` needs for it."""
+    return (values[start:stop], None) if codes is None else (values, codes[start:stop])
+
+
+@overload(some_entries, inline="always")
+def _some_entries(values, codes, start, stop):
+    if isinstance(codes, types.NoneType):
+        return lambda values, codes, start, stop: (values[start:stop], None)
+    return lambda values, codes, start, stop: (values, codes[start:stop])
+
+
+@njit(nogil=True, cache=True)
+def _move(margins, values, codes, step):
+    for i in range(margins.size):
+        margins[i] -= step * entry_at(values, codes, i)
+
+
+@njit(nogil=True, cache=True)
+def _settle(margins, density, base, share, push, trust, scale, low, sums):
+    """Add a round to the evidence of each row: its density, and `share` of its margin.
+
+    Adds to folded sums as of :func:`maboost.comm.fold_wide`: the measure of margins that are not
+    positive, and the integral of the squared density. Returns how many densities are not zero.
+    """
+    a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(margins.size):
+        margin, u = margins[i], density[i]
+        push[i] += u
+        trust[i] += margin * share
+        x, y, z, bad = split_wide(base[i] if margin <= 0.0 else 0.0, scale, low)
+        a0 += x
+        a1 += y
+        a2 += z
+        x, y, z, bad = split_wide(base[i] * u * u, scale, low)
+        b0 += x
+        b1 += y
+        b2 += z
+        unfit += bad
+        nonzero += u > 0.0
+    sums[0, 0] += a0
+    sums[0, 1] += a1
+    sums[0, 2] += a2
+    sums[1, 0] += b0
+    sums[1, 1] += b1
+    sums[1, 2] += b2
+    sums[0, 3] += unfit
+    sums[1, 3] += unfit
+    return nonzero
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def _extremes(margins, density, least, most):
+    """The least margin and the largest density, of these and what was known."""
+    for i in range(margins.size):
+        least, most = min(least, margins[i]), max(most, density[i])
+    return least, most
+
+
+@njit(nogil=True, cache=True)
+def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low):
+    """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
+    sums, nonzero, least, most = np.zeros((2, 4), dtype=np.int64), 0, np.inf, -np.inf
+    for a in range(0, margins.size, _STRIP):
+        b = min(a + _STRIP, margins.size)
+        some, their = some_entries(values, codes, a, b)
+        _move(margins[a:b], some, their, step)
+        nonzero += _settle(
+            margins[a:b], density[a:b], base[a:b], share, push[a:b], trust[a:b], scale, low, sums
+        )
+        least, most = _extremes(margins[a:b], density[a:b], least, most)
+    return sums, (nonzero, least, most)
 
 
 class RowSums(NamedTuple):
@@ -102,14 +180,19 @@ class Settlement:
         self, sums: RowSums, part: slice
     ) -> tuple[NDArray[np.int64], tuple[int, float, float]]:
         """Some rows: folded sums; how many densities are not zero, least margin, most density."""
-        rows, width = self.measure.of_rows, self.measure.width
+        rows, width, d = self.measure.of_rows, self.measure.width, self.direction
+        to = sums.push[part], sums.trust[part], *rows.grid.factors
+        base, share = rows.entries[part], 1.0 / self.total_step
+        if width == 1:
+            margins, density = sums.margins[part], self.density[part]
+            values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
+            found: tuple[NDArray[np.int64], tuple[int, float, float]] = _settle_rows(
+                margins, values, codes, self.step, density, base, share, *to
+            )
+            return found
         entries = slice(part.start * width, part.stop * width)
-        advance(sums.margins, self.direction, entries, -self.step, sums.margins)
-        worst, density = self.game.worst_margins(sums.margins[entries]), self.density[entries]
-        density = density if width == 1 else density.reshape(-1, width).mean(axis=1)
-        found, nonzero = settle_rows(
-            worst, density, rows.entries[part], 1.0 / self.total_step, sums.push[part],
-            sums.trust[part], *rows.grid.factors,
-        )  # fmt: skip
-        least, most = np.min(worst, initial=np.inf), np.max(density, initial=-np.inf)
-        return found, (nonzero, float(least), float(most))
+        advance(sums.margins, d, entries, -self.step, sums.margins)
+        worst = self.game.worst_margins(sums.margins[entries])
+        density = self.density[entries].reshape(-1, width).mean(axis=1)
+        found = _settle_rows(worst, np.zeros(len(worst)), None, 0.0, density, base, share, *to)
+        return found

@@ -350,32 +350,3 @@ def potential(entropy, at, dual, density, log_caps, base, scale, low):
         c += last
         unfit += bad
     return a, b, c, unfit
-
-
-@njit(nogil=True, cache=True)
-def settle_rows(margins, density, base, share, push, trust, scale, low):
-    """Add a round to the evidence of each row: its density, and `share` of its margin.
-
-    Returns folded sums as :func:`maboost.comm.fold_wide`: the measure of margins that are not positive,
-    and the integral of the squared density; and how many densities are not zero.
-    """
-    sums = np.zeros((2, 4), dtype=np.int64)
-    a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
-    for i in range(margins.size):
-        margin, u = margins[i], density[i]
-        push[i] += u
-        trust[i] += margin * share
-        x, y, z, bad = split_wide(base[i] if margin <= 0.0 else 0.0, scale, low)
-        a0 += x
-        a1 += y
-        a2 += z
-        x, y, z, bad = split_wide(base[i] * u * u, scale, low)
-        b0 += x
-        b1 += y
-        b2 += z
-        unfit += bad
-        nonzero += u > 0.0
-    sums[0, 0], sums[0, 1], sums[0, 2] = a0, a1, a2
-    sums[1, 0], sums[1, 1], sums[1, 2] = b0, b1, b2
-    sums[:, 3] = unfit
-    return sums, nonzero
