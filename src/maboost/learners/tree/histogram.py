@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
-_TWICE = np.uint64(2)
+_COLUMN = 2 * ROOM  # cells of a column, one class after the other, while rows are added
 _WORTH = 1 << 13  # rows that are worth a thread and a histogram of its own
 
 
@@ -70,14 +70,33 @@ def pack_weights(
     return cells
 
 
+@intrinsic
+def _add(typingctx: Any, sums: Any, own: Any, place: Any, more: Any, value: Any) -> Any:
+    """``sums[own + place + more] += value`` for a flat array, added up in this order.
+
+    So that `own`, which all columns of a row share, is added to the address once a row, and a constant
+    `more` is part of the instruction.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cell = context.make_array(signature.args[0])(context, builder, args[0]).data
+        for offset in args[1:4]:
+            cell = builder.gep(cell, [offset])
+        builder.store(builder.add(builder.load(cell), args[4]), cell)
+        return context.get_dummy_value()
+
+    return types.void(sums, types.intp, types.intp, types.intp, types.int64), codegen
+
+
 @njit(nogil=True, cache=True)
 def _add_classes_by_row(binned, cells, labels, hist):
     """All rows, each of them once from the first to the last: for rows that are mapped from a file."""
     n, columns = binned.shape
+    flat, sums = binned.reshape(-1), hist.reshape(-1)
     for i in range(n):
-        cell, label = cells[i], labels[i]
+        row, own = _piece(flat, columns, i), np.intp(labels[i]) * ROOM
         for j in range(columns):
-            hist[j, binned[i, j], label] += cell
+            _add(sums, own, row[j], j * _COLUMN, cells[i])
 
 
 @njit(nogil=True, cache=True)
@@ -88,12 +107,9 @@ def _piece(flat, size, j):
 
 @njit(nogil=True, cache=True)
 def _add_classes(by_column, start, stop, cells, labels, hist):
-    """All rows of a range, strip by strip: cells and three columns' sums stay in the first cache.
-
-    Places are unsigned and flat, so that finding one is a shift and an add.
-    """
+    """All rows of a range, strip by strip: cells and three columns' sums stay in the first cache."""
     columns, n = by_column.shape
-    flat, sums, room = by_column.reshape(-1), hist.reshape(-1), hist.shape[1] * hist.shape[2]
+    flat, sums = by_column.reshape(-1), hist.reshape(-1)
     for a in range(start, stop, _STRIP):
         b = min(a + _STRIP, stop)
         cell, label = cells[a:b], labels[a:b]
@@ -101,44 +117,52 @@ def _add_classes(by_column, start, stop, cells, labels, hist):
             first, second, third = (
                 _piece(flat, n, j)[a:b], _piece(flat, n, j + 1)[a:b], _piece(flat, n, j + 2)[a:b]
             )  # fmt: skip
-            one, two, three = (
-                _piece(sums, room, j), _piece(sums, room, j + 1), _piece(sums, room, j + 2)
-            )  # fmt: skip
+            three = _piece(sums, 3 * _COLUMN, j // 3)
             for i in range(cell.size):
-                one[_TWICE * first[i] + label[i]] += cell[i]
-                two[_TWICE * second[i] + label[i]] += cell[i]
-                three[_TWICE * third[i] + label[i]] += cell[i]
+                own = np.intp(label[i]) * ROOM
+                _add(three, own, first[i], 0, cell[i])
+                _add(three, own, second[i], _COLUMN, cell[i])
+                _add(three, own, third[i], 2 * _COLUMN, cell[i])
         for j in range(columns - columns % 3, columns):
-            only, one = _piece(flat, n, j)[a:b], _piece(sums, room, j)
+            only, one = _piece(flat, n, j)[a:b], _piece(sums, _COLUMN, j)
             for i in range(cell.size):
-                one[_TWICE * only[i] + label[i]] += cell[i]
+                _add(one, np.intp(label[i]) * ROOM, only[i], 0, cell[i])
 
 
 @njit(nogil=True, cache=True)
 def _add_classes_among(by_column, rows, cells, labels, hist):
     """Many of the rows, the same way: their cells are brought together strip by strip."""
     columns, n = by_column.shape
-    flat, sums, room = by_column.reshape(-1), hist.reshape(-1), hist.shape[1] * hist.shape[2]
-    cell, label = np.empty(_STRIP, cells.dtype), np.empty(_STRIP, labels.dtype)
+    flat, sums = by_column.reshape(-1), hist.reshape(-1)
+    cell, own = np.empty(_STRIP, cells.dtype), np.empty(_STRIP, np.intp)
     for a in range(0, rows.size, _STRIP):
         at = rows[a : a + _STRIP]
         for i in range(at.size):
-            cell[i], label[i] = cells[at[i]], labels[at[i]]
+            cell[i], own[i] = cells[at[i]], np.intp(labels[at[i]]) * ROOM
         for j in range(0, columns - 2, 3):
             first, second, third = (
                 _piece(flat, n, j), _piece(flat, n, j + 1), _piece(flat, n, j + 2)
             )  # fmt: skip
-            one, two, three = (
-                _piece(sums, room, j), _piece(sums, room, j + 1), _piece(sums, room, j + 2)
-            )  # fmt: skip
+            three = _piece(sums, 3 * _COLUMN, j // 3)
             for i in range(at.size):
-                one[_TWICE * first[at[i]] + label[i]] += cell[i]
-                two[_TWICE * second[at[i]] + label[i]] += cell[i]
-                three[_TWICE * third[at[i]] + label[i]] += cell[i]
+                _add(three, own[i], first[at[i]], 0, cell[i])
+                _add(three, own[i], second[at[i]], _COLUMN, cell[i])
+                _add(three, own[i], third[at[i]], 2 * _COLUMN, cell[i])
         for j in range(columns - columns % 3, columns):
-            only, one = _piece(flat, n, j), _piece(sums, room, j)
+            only, one = _piece(flat, n, j), _piece(sums, _COLUMN, j)
             for i in range(at.size):
-                one[_TWICE * only[at[i]] + label[i]] += cell[i]
+                _add(one, own[i], only[at[i]], 0, cell[i])
+
+
+@njit(nogil=True, cache=True)
+def _by_bin(hist):
+    """The classes of a bin side by side, as splits are looked for."""
+    columns, classes, room = hist.shape
+    turned = np.empty((columns, room, classes), hist.dtype)
+    for j in range(columns):
+        for k in range(room):
+            turned[j, k, 0], turned[j, k, 1] = hist[j, 0, k], hist[j, 1, k]
+    return turned
 
 
 @intrinsic
@@ -160,7 +184,7 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 @njit(nogil=True, cache=True)
 def _add_classes_at(binned, rows, cells, labels, hist):
     columns = binned.shape[1]
-    flat = binned.reshape(-1)
+    flat, sums = binned.reshape(-1), hist.reshape(-1)
     for k in range(rows.size):
         if k + _AHEAD < rows.size:
             later = np.intp(rows[k + _AHEAD])
@@ -168,10 +192,9 @@ def _add_classes_at(binned, rows, cells, labels, hist):
             _prefetch(flat, later * columns + columns - 1)
             _prefetch(cells, later)
             _prefetch(labels, later)
-        row = rows[k]
-        cell, label = cells[row], labels[row]
+        bins, own = _piece(flat, columns, rows[k]), np.intp(labels[rows[k]]) * ROOM
         for j in range(columns):
-            hist[j, binned[row, j], label] += cell
+            _add(sums, own, bins[j], j * _COLUMN, cells[rows[k]])
 
 
 @njit(nogil=True, cache=True)
@@ -212,10 +235,10 @@ def class_histograms(
     All or many rows are read by column where `by_column` is given, since the sums being added to are
     then few; some rows by row, since a row is a cache line or two.
     """
-    shape = (by_row.shape[1], ROOM, 2)
+    columns = by_row.shape[1]
 
     def work(j: int, a: int, b: int) -> NDArray[np.int64]:
-        hist = np.zeros(shape, dtype=CELL)
+        hist = np.zeros((columns, 2, ROOM), dtype=CELL)
         if nodes is None and by_column is not None:
             _add_classes(by_column, a, b, cells, labels, hist)
         elif nodes is None:
@@ -224,8 +247,9 @@ def class_histograms(
             _add_classes_among(by_column, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         else:
             _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
-        return hist
+        return _by_bin(hist)
 
+    shape = (columns, ROOM, 2)
     sizes = [len(labels)] if nodes is None else [len(rows) for rows in nodes]
     return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]
 
