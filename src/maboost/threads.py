@@ -1,4 +1,4 @@
-"""One pool of threads for all kernels of this process.
+"""Work divided among threads.
 
 Kernels release the interpreter lock; results do not depend on how rows are divided, because sums are
 sums of integers (see :mod:`maboost.comm`). Numba's own threading layers are not used: they abort
@@ -10,18 +10,16 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeVar
+
+from maboost.crew import Crew
 
 __all__ = ["Threads", "available_threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=_pools.clear)
 
 
 def available_threads(n_jobs: int | None = None) -> int:
@@ -65,21 +63,15 @@ class Threads:
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (32 blocks unless told): waking a thread costs as much as a
-        light pass over them.
+        A part has at least `worth` rows (4 blocks unless told): to divide work costs as much as a light
+        pass over some thousand.
         """
         blocks = -(-n // self.block)
-        parts = min(self.count, blocks, n // (worth or 32 * self.block))
+        parts = min(self.count, blocks, n // (worth or 4 * self.block))
         if parts <= 1:
             return [work(0, n)]
         edges = [min(-(-blocks * j // parts) * self.block, n) for j in range(parts + 1)]
-        pool = _pools.get(self.count)
-        if pool is None:
-            pool = _pools.setdefault(
-                self.count, ThreadPoolExecutor(self.count - 1, thread_name_prefix="maboost")
-            )
-        later = [pool.submit(work, a, b) for a, b in pairwise(edges[1:])]
-        return [work(edges[0], edges[1]), *(future.result() for future in later)]
+        return Crew.run([partial(work, a, b) for a, b in pairwise(edges)])
 
     def over_many(
         self, sizes: list[int], work: Callable[[int, int, int], Result], worth: int | None = None

@@ -24,6 +24,7 @@ from maboost.boosting.settling import RowSums, Settled, Settlement
 from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
 from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
+from maboost.memory import keep_freed_arrays
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
@@ -33,6 +34,7 @@ __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
 
 Array = NDArray[np.float64]
 
+keep_freed_arrays()  # here: once there is much free memory to fill, it would change nothing
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
 
@@ -261,7 +263,9 @@ class Run:
         if rows is None:
             weights = self._shown_weights(rows_density)
         else:
-            weights, used = self.weights[rows] * rows_density[rows], len(rows)
+            weights, used = rows_density[rows], len(rows)
+            if not self._alike:
+                weights *= self.weights[rows]
         if lift is not None:
             weights = weights * lift
             used = int(np.count_nonzero(weights))

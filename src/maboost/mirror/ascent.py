@@ -228,15 +228,16 @@ class MirrorAscent:
             caps = domain.row_caps() if domain.normalised else domain.entry_cap()
         log_caps = np.log(caps)
         grid = measure.grid.factors
-        # new u - phi(u) = u - 1 where new = log u: nothing to add up
+        # new u - phi(u) = u - 1 where new = log u, and theta u = u^2 where u = max(theta, 0): known
         is_log = self.update == "active" and not euclidean
+        is_square = euclidean and not self.domain.normalised and math.isinf(self.domain.entry_cap())
 
         def block(part: slice) -> NDArray[np.int64]:
             u, base = density[part], measure.entries[part]
             limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
             found = [
                 potential(not euclidean, at[part], new[part], u, limits, base, *grid)
-                for at in ([theta] if is_log else [theta, new])
+                for at in ([theta] if is_log or is_square else [theta, new])
             ]
             if not self.domain.normalised:
                 found.append(fold_wide(u, base, *grid))
@@ -246,7 +247,7 @@ class MirrorAscent:
         if found is None:
             return None
         mass = 1.0 if self.domain.normalised else found.pop()
-        return [found[0], mass - 1.0 if is_log else found[1], mass]
+        return [found[0], mass - 1.0 if is_log else found[-1], mass]
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure

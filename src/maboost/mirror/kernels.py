@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from maboost.comm import BIAS, split, split_biased, split_wide
 
-_STRIP = 2048  # entries whose marks stay in the first cache
+STRIP = 2048  # entries whose marks stay in the first cache
 
 
 def cap_at(caps, i):
@@ -64,7 +64,7 @@ def marks_for(n):
 
 
 @njit(nogil=True, cache=True)
-def _append_marked(marks, start, rows, n):
+def append_marked(marks, start, rows, n):
     """Write `start` plus the place of every mark to rows[n:]; returns the new n.
 
     Marks are looked at eight at a time, since nearly all are zero, and nothing branches on one: write
@@ -83,7 +83,7 @@ def _append_marked(marks, start, rows, n):
 
 
 @njit(nogil=True, cache=True)
-def _entries(rows, values, base, caps):
+def entries_at(rows, values, base, caps):
     """These entries' values, bases and caps, as the rows of a small array."""
     found = np.empty((3, rows.size))
     for j in range(rows.size):
@@ -101,7 +101,7 @@ def gather(marks, values, base, caps):
     for i in range(marks.size):
         count += marks[i]
     rows = np.empty(count + 8, dtype=np.int32)
-    return _entries(rows[: _append_marked(marks, 0, rows, 0)], values, base, caps)
+    return entries_at(rows[: append_marked(marks, 0, rows, 0)], values, base, caps)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -139,15 +139,15 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
     """
     sums = np.zeros(4, dtype=np.int64)
     rows, n = np.empty(p.size + 8, dtype=np.int32), 0
-    marks = np.zeros(_STRIP, dtype=np.uint8)
-    for start in range(0, p.size, _STRIP):
-        stop = min(start + _STRIP, p.size)
-        for i in range(stop - start, _STRIP):
+    marks = np.zeros(STRIP, dtype=np.uint8)
+    for start in range(0, p.size, STRIP):
+        stop = min(start + STRIP, p.size)
+        for i in range(stop - start, STRIP):
             marks[i] = 0
         part = cap_part(caps, start, stop)
         _entropy_decided(p[start:stop], base[start:stop], part, s_low, s_high, scale, marks, sums)
-        n = _append_marked(marks, start, rows, n)
-    return sums, _entries(rows[:n], p, base, caps)
+        n = append_marked(marks, start, rows, n)
+    return sums, entries_at(rows[:n], p, base, caps)
 
 
 @njit(nogil=True, cache=True)
@@ -184,7 +184,7 @@ def _sampled(values, base, caps, most):
     """Up to `most` entries, one in 32: runs of eight that lie side by side, since memory comes so."""
     runs = min(max(values.size // 256, 64), most // 8)
     if values.size < 8 * runs:
-        return _entries(np.arange(values.size), values, base, caps)
+        return entries_at(np.arange(values.size), values, base, caps)
     found, step = np.empty((3, 8 * runs)), values.size // runs
     for run in range(runs):
         for i in range(8):

@@ -73,9 +73,8 @@ def _in_bucket(values, low, factor, last, chosen, marks):
 
 
 @njit(nogil=True, cache=True)
-def _classify(values, weights, low, high, weight_scale, moment_scale):
-    """Folded sums of weight and of weight * value below `low`; the entries from there to `high`."""
-    marks = kernels.marks_for(values.size)
+def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
+    """Add folded sums of weight and of weight * value below `low`; mark what is from there to `high`."""
     a, b, c, d = 0, 0, 0, 0
     for i in range(values.size):
         below = values[i] < low
@@ -88,7 +87,26 @@ def _classify(values, weights, low, high, weight_scale, moment_scale):
         c += high_part
         d += rest
         marks[i] = (not below) & (values[i] < high)
-    return np.array([a, b, c, d]), kernels.gather(marks, values, weights, 0.0)
+    sums[0] += a
+    sums[1] += b
+    sums[2] += c
+    sums[3] += d
+
+
+@njit(nogil=True, cache=True)
+def _classify(values, weights, low, high, weight_scale, moment_scale):
+    """The sums of :func:`_below`, and the entries that it marks."""
+    sums = np.zeros(4, dtype=np.int64)
+    rows, n = np.empty(values.size + 8, dtype=np.int32), 0
+    marks = np.zeros(kernels.STRIP, dtype=np.uint8)
+    for start in range(0, values.size, kernels.STRIP):
+        stop = min(start + kernels.STRIP, values.size)
+        for i in range(stop - start, kernels.STRIP):
+            marks[i] = 0
+        some, their = values[start:stop], weights[start:stop]
+        _below(some, their, low, high, weight_scale, moment_scale, marks, sums)
+        n = kernels.append_marked(marks, start, rows, n)
+    return sums, kernels.entries_at(rows[:n], values, weights, 0.0)
 
 
 class _Open(NamedTuple):
@@ -174,8 +192,8 @@ class _Search:
         chosen = bisect_left(
             range(_BUCKETS - 1), self.target, key=lambda j: self.weight(running[j])
         )
-        while chosen > 0 and not sums[chosen].any():  # never descend into an empty bucket
-            chosen -= 1
+        filled = np.flatnonzero(sums[: chosen + 1].any(axis=1))  # never descend into an empty one
+        chosen = int(filled[-1]) if filled.size else 0
         below = running[chosen - 1] if chosen > 0 else part.below
         marks = self._members(part, factor, chosen)
         held = np.stack([part.values[marks], part.weights[marks]])
@@ -212,11 +230,17 @@ def _guess(values: Array, weights: Array, target: float, count: float) -> tuple[
     )
 
 
-def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasure) -> LowerTail:
+def lower_tail(
+    values: Array,
+    weights: Array,
+    target: float,
+    measure: BaseMeasure,
+    heaviest: float | None = None,
+) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
 
     Where there are many rows, a sample of one shard says first between which values to look; the result
-    does not depend on it.
+    does not depend on it. `heaviest` is a bound of the weights over all shards, if one is known.
 
     Returns
     -------
@@ -238,14 +262,15 @@ def lower_tail(values: Array, weights: Array, target: float, measure: BaseMeasur
 
     def ends(a: int, b: int) -> list[float]:
         top = np.max(some[a:b], initial=-np.inf)
-        return [-np.min(some[a:b], initial=np.inf), top, np.max(their[a:b], initial=-np.inf)]
+        heavy = np.max(their[a:b], initial=-np.inf) if heaviest is None else heaviest
+        return [-np.min(some[a:b], initial=np.inf), top, heavy]
 
     told = np.max(measure.threads.over(some.size, ends), axis=0)
     table = by_rank(np.array([some.size, *told, *between]), measure.comm)
-    low, high, heaviest = table[:, 1:4].max(axis=0).tolist()
-    low, heaviest, count = -low, max(heaviest, 0.0), int(table[:, 0].sum())
-    weight_grid = fixed_point(heaviest, count)
-    moment_grid = fixed_point(heaviest * max(abs(low), abs(high)), count)
+    low, high, heavy = table[:, 1:4].max(axis=0).tolist()
+    low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
+    weight_grid = fixed_point(heavy, count)
+    moment_grid = fixed_point(heavy * max(abs(low), abs(high)), count)
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
     if count > 16 * _SAMPLE:
@@ -281,8 +306,9 @@ def linear_minimum(
         rows = values if measure.width == 1 else table.min(axis=1)
         if domain.unbounded:
             return measure.minimum(rows)
-        room = measure.room(domain.row_caps())
-        return lower_tail(rows, room, 1.0, measure).integral
+        caps = domain.row_caps()
+        heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
+        return lower_tail(rows, measure.room(caps), 1.0, measure, heaviest).integral
     rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
     entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
     row = measure.room(domain.row_caps())[:, None]

@@ -30,7 +30,7 @@ _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other, while rows are added
-_WORTH = 1 << 13  # rows that are worth a thread and a histogram of its own
+_WORTH = 1 << 12  # rows that are worth a thread and a histogram of its own
 
 
 @dataclass(frozen=True)
