@@ -24,6 +24,7 @@ from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, coded_moments, entry_at, whole_direction
 from maboost.mirror.kernels import cap_at
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean
 
 __all__ = ["Corrected", "joint_corrective", "shorter_shift"]
@@ -243,6 +244,8 @@ class _Problem:
         self.clipped = False
         self.l1 = l1
         self.coded: Coded | None = None
+        self.reached: Reached | None = None
+        self.active = ascent.update == "active"
         if not self.entropy:
             self.direction: Array | Coded = direction
         elif isinstance(direction, Coded) and not l1 and not self.endless:
@@ -266,6 +269,8 @@ class _Problem:
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
+        if self.coded is not None and self.active:
+            return self._sums_near_caps(self.coded, step, shift)
         work = self._entropy_work if self.entropy else self._euclidean_work
         if self.coded is not None:
             work = self._coded_work
@@ -276,6 +281,13 @@ class _Problem:
         value = self.grid.value
         coarse = [value(high, 0) for high in total[4:7]]
         return [value(*total[:2]), value(*total[2:4]), *coarse]
+
+    def _sums_near_caps(self, coded: Coded, step: float, shift: float) -> list[float]:
+        """The same, from the masses of the codes and a pass over rows that may reach their caps."""
+        factors = np.exp(step * coded.values - shift)
+        if self.reached is None or not self.reached.holds(factors):
+            self.reached = Reached.near(factors, coded, self.powers, self.caps, self.measure)
+        return self.reached.moments(factors, coded.values, self.measure, self.grid)
 
     def _euclidean_work(self, a: int, b: int, step: float, shift: float) -> Integers:
         part, d = slice(a, b), self.direction
