@@ -25,9 +25,13 @@ from numba.extending import intrinsic
 
 __all__ = ["Crew"]
 
-_TURNS = 1 << 15  # looks at a flag before going to sleep
-_GRACE = 200  # turns from seeing work to asking for the interpreter lock, which its giver holds until then
+_LOOKS = 32  # at a flag, about a microsecond, before the core is offered to others
+_TURNS = 1 << 10  # of that before going to sleep
+_GRACE = (
+    200  # pauses from seeing work to asking for the interpreter lock, held until then by its giver
+)
 _ASKED, _DONE = 0, 8  # places of two flags, on cache lines of their own
+_YIELDS = os.name == "posix"
 _PAUSES = platform.machine().lower() in ("x86_64", "amd64")
 
 
@@ -57,29 +61,47 @@ def _store(typingctx: Any, flags: Any, place: Any, value: Any) -> Any:
 @intrinsic
 def _pause(typingctx: Any) -> Any:
     """Tell the processor that this is a loop that waits."""
+    return types.void(), _calls("llvm.x86.sse2.pause" if _PAUSES else None)
+
+
+@intrinsic
+def _yield(typingctx: Any) -> Any:
+    """Leave the core to another thread, if one waits for it: perhaps the one that is waited for."""
+    return types.void(), _calls("sched_yield" if _YIELDS else None)
+
+
+def _calls(name: str | None) -> Any:
+    """Code that calls a function of the C library or of the compiler, without arguments."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if _PAUSES:
-            call = ir.FunctionType(ir.VoidType(), [])
-            pause = cgutils.get_or_insert_function(builder.module, call, "llvm.x86.sse2.pause")
-            builder.call(pause, [])
+        if name is not None:
+            result = ir.VoidType() if name.startswith("llvm.") else ir.IntType(32)
+            call = ir.FunctionType(result, [])
+            builder.call(cgutils.get_or_insert_function(builder.module, call, name), [])
         return context.get_dummy_value()
 
-    return types.void(), codegen
+    return codegen
 
 
 @njit(nogil=True, cache=True)
-def _watch(flags, tell, told, place, value, turns, grace):
+def _watch(flags, tell, told, place, value, turns):
     """Set flag `tell` to `told`, then watch another until it reaches `value`; False if that lasts."""
     if tell >= 0:
         _store(flags, tell, told)
     for _ in range(turns):
-        if _load(flags, place) >= value:
-            for _ in range(grace):
-                _pause()
-            return True
-        _pause()
+        for _ in range(_LOOKS):
+            if _load(flags, place) >= value:
+                return True
+            _pause()
+        _yield()
     return False
+
+
+@njit(nogil=True, cache=True)
+def _linger():
+    """A few microseconds."""
+    for _ in range(_GRACE):
+        _pause()
 
 
 class _Helper:
@@ -114,7 +136,7 @@ class _Helper:
     def wait(self) -> None:
         """Until the work is done."""
         turns = 0 if self.woken else self.turns  # one that wakes may be given the core of who waits
-        if _watch(self.flags, -1, 0, _DONE, self.asked, turns, 0):
+        if _watch(self.flags, -1, 0, _DONE, self.asked, turns):
             return
         self.awaited = True
         while self.done < self.asked:
@@ -136,7 +158,9 @@ class _Helper:
     def _serve(self) -> None:
         while True:
             coming = self.done + 1
-            if not _watch(self.flags, _DONE, self.done, _ASKED, coming, self.turns, _GRACE):
+            if _watch(self.flags, _DONE, self.done, _ASKED, coming, self.turns):
+                _linger()
+            else:
                 self.asleep = True
                 while self.asked < coming:
                     self.work_to_do.get()
