@@ -108,9 +108,9 @@ def _extremes(margins, density, least, most):
 
 
 @njit(nogil=True, cache=True)
-def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low):
+def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low, sums):
     """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
-    sums, nonzero, least, most = np.zeros((2, 4), dtype=np.int64), 0, np.inf, -np.inf
+    nonzero, least, most = 0, np.inf, -np.inf
     for a in range(0, margins.size, _STRIP):
         b = min(a + _STRIP, margins.size)
         some, their = some_entries(values, codes, a, b)
@@ -119,7 +119,7 @@ def _settle_rows(margins, values, codes, step, density, base, share, push, trust
             margins[a:b], density[a:b], base[a:b], share, push[a:b], trust[a:b], scale, low, sums
         )
         least, most = _extremes(margins[a:b], density[a:b], least, most)
-    return sums, (nonzero, least, most)
+    return nonzero, least, most
 
 
 class RowSums(NamedTuple):
@@ -181,18 +181,19 @@ class Settlement:
     ) -> tuple[NDArray[np.int64], tuple[int, float, float]]:
         """Some rows: folded sums; how many densities are not zero, least margin, most density."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
-        to = sums.push[part], sums.trust[part], *rows.grid.factors
-        base, share = rows.entries[part], 1.0 / self.total_step
-        if width == 1:
-            margins, density = sums.margins[part], self.density[part]
-            values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
-            found: tuple[NDArray[np.int64], tuple[int, float, float]] = _settle_rows(
-                margins, values, codes, self.step, density, base, share, *to
-            )
-            return found
         entries = slice(part.start * width, part.stop * width)
-        advance(sums.margins, d, entries, -self.step, sums.margins)
-        worst = self.game.worst_margins(sums.margins[entries])
-        density = self.density[entries].reshape(-1, width).mean(axis=1)
-        found = _settle_rows(worst, np.zeros(len(worst)), None, 0.0, density, base, share, *to)
-        return found
+        margins, density, step = sums.margins[entries], self.density[entries], self.step
+        values, codes = (d.values, d.codes[entries]) if isinstance(d, Coded) else (d[entries], None)
+        if width > 1:  # the pairs move by themselves, and the worst of each row is settled
+            advance(sums.margins, d, entries, -step, sums.margins)
+            margins, density = (
+                self.game.worst_margins(margins),
+                density.reshape(-1, width).mean(axis=1),
+            )
+            values, codes, step = np.zeros(len(margins)), None, 0.0
+        found = np.zeros((2, 4), dtype=np.int64)
+        others: tuple[int, float, float] = _settle_rows(
+            margins, values, codes, step, density, rows.entries[part], 1.0 / self.total_step,
+            sums.push[part], sums.trust[part], *rows.grid.factors, found,
+        )  # fmt: skip
+        return found, others

@@ -101,7 +101,8 @@ def gather(marks, values, base, caps):
     for i in range(marks.size):
         count += marks[i]
     rows = np.empty(count + 8, dtype=np.int32)
-    return entries_at(rows[: append_marked(marks, 0, rows, 0)], values, base, caps)
+    n = append_marked(marks, np.int64(0), rows, np.int64(0))
+    return entries_at(rows[:n], values, base, caps)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
     and the entries that the bracket leaves open.
     """
     sums = np.zeros(4, dtype=np.int64)
-    rows, n = np.empty(p.size + 8, dtype=np.int32), 0
+    rows, n = np.empty(p.size + 8, dtype=np.int32), np.int64(0)  # not a literal: compiled once
     marks = np.zeros(STRIP, dtype=np.uint8)
     for start in range(0, p.size, STRIP):
         stop = min(start + STRIP, p.size)
@@ -183,14 +184,12 @@ def entropy_newton(undecided, decided, s, high, scale):
 def _sampled(values, base, caps, most):
     """Up to `most` entries, one in 32: runs of eight that lie side by side, since memory comes so."""
     runs = min(max(values.size // 256, 64), most // 8)
-    if values.size < 8 * runs:
-        return entries_at(np.arange(values.size), values, base, caps)
-    found, step = np.empty((3, 8 * runs)), values.size // runs
-    for run in range(runs):
-        for i in range(8):
-            found[0, 8 * run + i] = values[step * run + i]
-            found[1, 8 * run + i] = base[step * run + i]
-            found[2, 8 * run + i] = cap_at(caps, step * run + i)
+    few = values.size < 8 * runs
+    count, step = values.size if few else 8 * runs, 8 if few else values.size // runs
+    found = np.empty((3, count))
+    for j in range(count):
+        i = step * (j // 8) + j % 8
+        found[0, j], found[1, j], found[2, j] = values[i], base[i], cap_at(caps, i)
     return found
 
 

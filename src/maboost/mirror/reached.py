@@ -42,7 +42,7 @@ def _list(density, base, caps, codes, limits, scale, sums):
 
     Adds to `sums` their folded masses by code.
     """
-    rows, n = np.empty(density.size + 8, dtype=np.int32), 0
+    rows, n = np.empty(density.size + 8, dtype=np.int32), np.int64(0)
     marks, factors = np.zeros(STRIP, dtype=np.uint8), np.empty(STRIP)
     for start in range(0, density.size, STRIP):
         stop = min(start + STRIP, density.size)

@@ -97,7 +97,7 @@ def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
 def _classify(values, weights, low, high, weight_scale, moment_scale):
     """The sums of :func:`_below`, and the entries that it marks."""
     sums = np.zeros(4, dtype=np.int64)
-    rows, n = np.empty(values.size + 8, dtype=np.int32), 0
+    rows, n = np.empty(values.size + 8, dtype=np.int32), np.int64(0)
     marks = np.zeros(kernels.STRIP, dtype=np.uint8)
     for start in range(0, values.size, kernels.STRIP):
         stop = min(start + kernels.STRIP, values.size)

@@ -13,9 +13,9 @@ from maboost.threads import Threads
 
 
 def brute_force(binned, rows, cells, labels):
-    hist = np.zeros((binned.shape[1], ROOM, 2), dtype=np.int64)
+    hist = np.zeros((binned.shape[1], 2, ROOM), dtype=np.int64)
     for j in range(binned.shape[1]):
-        np.add.at(hist[j], (binned[rows, j], labels[rows]), cells[rows])
+        np.add.at(hist[j], (labels[rows], binned[rows, j]), cells[rows])
     return hist
 
 

@@ -191,11 +191,11 @@ def test_counts_are_true_counts():
     mask = (1 << packing.count_bits) - 1
     for label in (0, 1):
         chosen = labels == label
-        counts = np.bincount(binned[chosen, 0], minlength=hist.shape[1])
-        sums = np.bincount(binned[chosen, 0], weights=w[chosen], minlength=hist.shape[1])
-        np.testing.assert_array_equal(hist[0, :, label] & mask, counts)
+        counts = np.bincount(binned[chosen, 0], minlength=hist.shape[2])
+        sums = np.bincount(binned[chosen, 0], weights=w[chosen], minlength=hist.shape[2])
+        np.testing.assert_array_equal(hist[0, label] & mask, counts)
         np.testing.assert_allclose(
-            (hist[0, :, label] >> packing.count_bits) * packing.unit, sums, atol=1e-10
+            (hist[0, label] >> packing.count_bits) * packing.unit, sums, atol=1e-10
         )
 
 

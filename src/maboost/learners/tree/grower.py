@@ -117,6 +117,8 @@ class _Growth:
         self.numbers_rows = self.rows is None
         self.leaf_of = np.zeros(self.data.rows if self.numbers_rows else 0, dtype=ROW)
         self.n_bins = self.data.bins.counts
+        categorical = self.data.bins.categorical
+        self.categorical = categorical if categorical.any() else None
         columns = len(self.n_bins)
         self.monotone = np.array(self.rules.monotone or (0,) * columns, dtype=np.int64)
         self.features = self._drawn(np.arange(columns), self.rules.features_per_tree)
@@ -149,7 +151,7 @@ class _Growth:
         node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), None)
         self.count_histograms([node])
         assert node.hist is not None
-        node.sums = node.hist[0].sum(axis=0)
+        node.sums = node.hist[0].sum(axis=1 if self.rewards.classes == 0 else 0)
         self.limits = Limits(
             self.rewards.count_bits,
             self.rewards.classes,
@@ -200,8 +202,8 @@ class _Growth:
     def _best(self, node: _Node, features: NDArray[np.intp], limits: Limits) -> Split | None:
         split = Split(
             *find_split(
-                node.hist, node.sums, features, self.n_bins, self.data.bins.categorical,
-                self.monotone, limits, node.low, node.high,
+                node.hist, node.sums, features, self.n_bins, self.categorical, self.monotone,
+                limits, node.low, node.high, limits.classes or None,
             )
         )  # fmt: skip
         noise = 1e-12 * self.weight(node)

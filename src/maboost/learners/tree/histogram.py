@@ -1,4 +1,4 @@
-"""Histograms of weights and counts by feature, bin and class.
+"""Histograms of weights and counts by feature, class and bin.
 
 A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
 learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits: a resolution
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
-_COLUMN = 2 * ROOM  # cells of a column, one class after the other, while rows are added
+_COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _WORTH = 1 << 12  # rows that are worth a thread and a histogram of its own
 
 
@@ -154,17 +154,6 @@ def _add_classes_among(by_column, rows, cells, labels, hist):
                 _add(one, own[i], only[at[i]], 0, cell[i])
 
 
-@njit(nogil=True, cache=True)
-def _by_bin(hist):
-    """The classes of a bin side by side, as splits are looked for."""
-    columns, classes, room = hist.shape
-    turned = np.empty((columns, room, classes), hist.dtype)
-    for j in range(columns):
-        for k in range(room):
-            turned[j, k, 0], turned[j, k, 1] = hist[j, 0, k], hist[j, 1, k]
-    return turned
-
-
 @intrinsic
 def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for an element of a flat array before it is needed."""
@@ -192,7 +181,7 @@ def _add_classes_at(binned, rows, cells, labels, hist):
             _prefetch(flat, later * columns + columns - 1)
             _prefetch(cells, later)
             _prefetch(labels, later)
-        bins, own = _piece(flat, columns, rows[k]), np.intp(labels[rows[k]]) * ROOM
+        bins, own = _piece(flat, columns, np.intp(rows[k])), np.intp(labels[rows[k]]) * ROOM
         for j in range(columns):
             _add(sums, own, bins[j], j * _COLUMN, cells[rows[k]])
 
@@ -230,15 +219,15 @@ def class_histograms(
     labels: NDArray[np.uint8],
     threads: Threads,
 ) -> list[NDArray[np.int64]]:
-    """Cells summed by (feature, bin, class) over the listed rows of each node, or one of all rows.
+    """Cells summed by (feature, class, bin) over the listed rows of each node, or one of all rows.
 
     All or many rows are read by column where `by_column` is given, since the sums being added to are
     then few; some rows by row, since a row is a cache line or two.
     """
-    columns = by_row.shape[1]
+    shape = (by_row.shape[1], 2, ROOM)
 
     def work(j: int, a: int, b: int) -> NDArray[np.int64]:
-        hist = np.zeros((columns, 2, ROOM), dtype=CELL)
+        hist = np.zeros(shape, dtype=CELL)
         if nodes is None and by_column is not None:
             _add_classes(by_column, a, b, cells, labels, hist)
         elif nodes is None:
@@ -247,9 +236,8 @@ def class_histograms(
             _add_classes_among(by_column, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         else:
             _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
-        return _by_bin(hist)
+        return hist
 
-    shape = (columns, ROOM, 2)
     sizes = [len(labels)] if nodes is None else [len(rows) for rows in nodes]
     return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]
 

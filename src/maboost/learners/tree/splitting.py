@@ -211,8 +211,11 @@ def _mark_left(order, moved, go_left):
 
 
 @njit(nogil=True, cache=True)
-def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high):
+def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high, many):
     """The best split over `features`; a gain of zero or less means there is none.
+
+    `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is None for two classes and `categorical` where no column is: so nothing is compiled for what
+    there is not.
 
     Returns
     -------
@@ -227,23 +230,24 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     natural = np.arange(N_BINS)
     heaviest = _largest(total, limits.classes)
     for f in features:
-        missing = hist[f, MISSING_BIN]
+        cells = hist[f].T if many is None else hist[f]
+        missing = cells[MISSING_BIN]
         some_missing = _count(missing, limits) > 0
-        order = natural[: n_bins[f]]
-        if categorical[f]:
-            order = _category_order(hist[f], n_bins[f], limits, heaviest)
+        order, ordered = natural[: n_bins[f]], True
+        if categorical is not None and categorical[f]:
+            order, ordered = _category_order(cells, n_bins[f], limits, heaviest), False
         for missing_left in range(2 if some_missing else 1):
             for k in range(channels):
                 start[k] = missing[k] if missing_left == 1 else 0
-            if limits.classes == 0:
+            if many is None:
                 gain, moved = _scan_two(
-                    hist[f], total, order, start, limits, monotone[f], low, high, best, left
+                    cells, total, order, start, limits, monotone[f], low, high, best, left
                 )
             else:
-                gain, moved = _scan_many(hist[f], total, order, start, limits, best, left)
+                gain, moved = _scan_many(cells, total, order, start, limits, best, left)
             if gain > best:
                 best, feature = gain, f
-                cut = -1 if categorical[f] else moved - 1
+                cut = moved - 1 if ordered else -1
                 for k in range(channels):
                     best_left[k] = left[k]
                 _mark_left(order, moved, go_left)
