@@ -396,7 +396,10 @@ class Run:
         self.error = settled.error
         if measure.width > 1:
             self.error = measure.integral((self.margins <= 0.0).astype(np.float64))
-        soft = linear_minimum(self.margins, ascent.domain, measure, ascent.regularizer.upper)
+        extent = settled.smallest_margin, settled.largest_margin
+        soft = linear_minimum(
+            self.margins, ascent.domain, measure, ascent.regularizer.upper, extent
+        )
         return Record(
             round=self.rounds,
             edge=found.edge,

@@ -35,7 +35,7 @@ class Settled:
         The integral of the squared density of rows.
     nonzero : float
         The fraction of rows with weight.
-    smallest_margin, largest_density : float
+    smallest_margin, largest_margin, largest_density : float
     counts : list of int
         The sums of what was to be counted along with it.
     """
@@ -44,6 +44,7 @@ class Settled:
     square: float
     nonzero: float
     smallest_margin: float
+    largest_margin: float
     largest_density: float
     counts: list[int]
 
@@ -100,17 +101,18 @@ def _settle(margins, density, base, share, push, trust, scale, low, sums):
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def _extremes(margins, density, least, most):
-    """The least margin and the largest density, of these and what was known."""
+def _extremes(margins, density, least, most, densest):
+    """The least and the largest margin and the largest density, of these and what was known."""
     for i in range(margins.size):
-        least, most = min(least, margins[i]), max(most, density[i])
-    return least, most
+        least, most = min(least, margins[i]), max(most, margins[i])
+        densest = max(densest, density[i])
+    return least, most, densest
 
 
 @njit(nogil=True, cache=True)
 def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low, sums):
     """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
-    nonzero, least, most = 0, np.inf, -np.inf
+    nonzero, least, most, densest = 0, np.inf, -np.inf, -np.inf
     for a in range(0, margins.size, _STRIP):
         b = min(a + _STRIP, margins.size)
         some, their = some_entries(values, codes, a, b)
@@ -118,8 +120,8 @@ def _settle_rows(margins, values, codes, step, density, base, share, push, trust
         nonzero += _settle(
             margins[a:b], density[a:b], base[a:b], share, push[a:b], trust[a:b], scale, low, sums
         )
-        least, most = _extremes(margins[a:b], density[a:b], least, most)
-    return nonzero, least, most
+        least, most, densest = _extremes(margins[a:b], density[a:b], least, most, densest)
+    return nonzero, least, most, densest
 
 
 class RowSums(NamedTuple):
@@ -152,7 +154,7 @@ class Settlement:
     def added_to(self, sums: RowSums, counts: tuple[int, ...] = ()) -> Settled:
         """Add it, and tell what became of the rows; counts of this shard go along in the message."""
         rows = self.measure.of_rows
-        others: list[tuple[int, float, float]] = []
+        others: list[tuple[int, float, float, float]] = []
 
         def block(part: slice) -> NDArray[np.int64]:
             found, other = self._part_added_to(sums, part)
@@ -160,8 +162,8 @@ class Settlement:
             return found
 
         folded = rows.folded_here(block)
-        held = sum(nonzero for nonzero, _, _ in others)
-        ends = np.array([(-least, most) for _, least, most in others] or [(-np.inf, -np.inf)])
+        held = sum(nonzero for nonzero, *_ in others)
+        ends = np.array([(-least, most, densest) for _, least, most, densest in others])
         counted = np.array([held, *counts], dtype=np.int64)
         folded, counted, ends = reduced(
             [(folded, "sum"), (counted, "sum"), (ends.max(axis=0), "max")], rows.comm
@@ -172,14 +174,13 @@ class Settlement:
             square = self.measure.row_means(self.density) ** 2
             both = rows.integrals([wrong.astype(np.float64), square])
         held, *counted = counted.tolist()
-        return Settled(
-            both[0], both[1], held / rows.count, -float(ends[0]), float(ends[1]), counted
-        )
+        least, most, densest = ends.tolist()
+        return Settled(both[0], both[1], held / rows.count, -least, most, densest, counted)
 
     def _part_added_to(
         self, sums: RowSums, part: slice
-    ) -> tuple[NDArray[np.int64], tuple[int, float, float]]:
-        """Some rows: folded sums; how many densities are not zero, least margin, most density."""
+    ) -> tuple[NDArray[np.int64], tuple[int, float, float, float]]:
+        """Some rows: folded sums; how many densities are not zero, least and most margin, most density."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
         entries = slice(part.start * width, part.stop * width)
         margins, density, step = sums.margins[entries], self.density[entries], self.step
@@ -192,7 +193,7 @@ class Settlement:
             )
             values, codes, step = np.zeros(len(margins)), None, 0.0
         found = np.zeros((2, 4), dtype=np.int64)
-        others: tuple[int, float, float] = _settle_rows(
+        others: tuple[int, float, float, float] = _settle_rows(
             margins, values, codes, step, density, rows.entries[part], 1.0 / self.total_step,
             sums.push[part], sums.trust[part], *rows.grid.factors, found,
         )  # fmt: skip

@@ -236,11 +236,13 @@ def lower_tail(
     target: float,
     measure: BaseMeasure,
     heaviest: float | None = None,
+    extent: tuple[float, float] | None = None,
 ) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
 
     Where there are many rows, a sample of one shard says first between which values to look; the result
-    does not depend on it. `heaviest` is a bound of the weights over all shards, if one is known.
+    does not depend on it. Where they are known: `heaviest` is a bound of the weights, `extent` the smallest
+    and the largest value, both over all shards.
 
     Returns
     -------
@@ -261,9 +263,11 @@ def lower_tail(
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
 
     def ends(a: int, b: int) -> list[float]:
-        top = np.max(some[a:b], initial=-np.inf)
+        least, most = extent or (
+            np.min(some[a:b], initial=np.inf), np.max(some[a:b], initial=-np.inf)
+        )  # fmt: skip
         heavy = np.max(their[a:b], initial=-np.inf) if heaviest is None else heaviest
-        return [-np.min(some[a:b], initial=np.inf), top, heavy]
+        return [-least, most, heavy]
 
     told = np.max(measure.threads.over(some.size, ends), axis=0)
     table = by_rank(np.array([some.size, *told, *between]), measure.comm)
@@ -287,13 +291,18 @@ def lower_tail(
 
 
 def linear_minimum(
-    values: Array, domain: Domain, measure: BaseMeasure, upper: float = math.inf
+    values: Array,
+    domain: Domain,
+    measure: BaseMeasure,
+    upper: float = math.inf,
+    extent: tuple[float, float] | None = None,
 ) -> float:
     r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
     Rows fill up in ascending order, each no further than its cap, and in each row the lowest entries
     first, none above a density of `upper`: the constraints are nested, so greedy is optimal. Off the
-    plane of mass one the distributions are all of the simplex.
+    plane of mass one the distributions are all of the simplex. `extent` is the least of the rows' lowest
+    values over all shards and the largest of them, where that is known.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
@@ -305,10 +314,10 @@ def linear_minimum(
     if math.isinf(upper):
         rows = values if measure.width == 1 else table.min(axis=1)
         if domain.unbounded:
-            return measure.minimum(rows)
+            return measure.minimum(rows) if extent is None else extent[0]
         caps = domain.row_caps()
         heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
-        return lower_tail(rows, measure.room(caps), 1.0, measure, heaviest).integral
+        return lower_tail(rows, measure.room(caps), 1.0, measure, heaviest, extent).integral
     rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
     entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
     row = measure.room(domain.row_caps())[:, None]
