@@ -14,6 +14,7 @@ from maboost.boosting.game import Game
 from maboost.comm import split_wide
 from maboost.messages import reduced
 from maboost.mirror.coded import Coded, advance, entry_at
+from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["RowSums", "Settled", "Settlement"]
@@ -79,11 +80,11 @@ def _settle(margins, density, base, share, push, trust, scale, low, sums):
         margin, u = margins[i], density[i]
         push[i] += u
         trust[i] += margin * share
-        x, y, z, bad = split_wide(base[i] if margin <= 0.0 else 0.0, scale, low)
+        x, y, z, bad = split_wide(value_at(base, i) if margin <= 0.0 else 0.0, scale, low)
         a0 += x
         a1 += y
         a2 += z
-        x, y, z, bad = split_wide(base[i] * u * u, scale, low)
+        x, y, z, bad = split_wide(value_at(base, i) * u * u, scale, low)
         b0 += x
         b1 += y
         b2 += z
@@ -118,8 +119,9 @@ def _settle_rows(margins, values, codes, step, density, base, share, push, trust
         some, their = some_entries(values, codes, a, b)
         _move(margins[a:b], some, their, step)
         nonzero += _settle(
-            margins[a:b], density[a:b], base[a:b], share, push[a:b], trust[a:b], scale, low, sums
-        )
+            margins[a:b], density[a:b], value_part(base, a, b), share, push[a:b], trust[a:b],
+            scale, low, sums,
+        )  # fmt: skip
         least, most, densest = _extremes(margins[a:b], density[a:b], least, most, densest)
     return nonzero, least, most, densest
 
@@ -194,7 +196,7 @@ class Settlement:
             values, codes, step = np.zeros(len(margins)), None, 0.0
         found = np.zeros((2, 4), dtype=np.int64)
         others: tuple[int, float, float, float] = _settle_rows(
-            margins, values, codes, step, density, rows.entries[part], 1.0 / self.total_step,
+            margins, values, codes, step, density, rows.base(part), 1.0 / self.total_step,
             sums.push[part], sums.trust[part], *rows.grid.factors, found,
         )  # fmt: skip
         return found, others

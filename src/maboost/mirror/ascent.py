@@ -233,14 +233,14 @@ class MirrorAscent:
         is_square = euclidean and not self.domain.normalised and math.isinf(self.domain.entry_cap())
 
         def block(part: slice) -> NDArray[np.int64]:
-            u, base = density[part], measure.entries[part]
+            u, base = density[part], measure.base(part)
             limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
             found = [
                 potential(not euclidean, at[part], new[part], u, limits, base, *grid)
                 for at in ([theta] if is_log or is_square else [theta, new])
             ]
             if not self.domain.normalised:
-                found.append(fold_wide(u, base, *grid))
+                found.append(fold_wide(u, measure.entries[part], *grid))
             return np.array(found, dtype=np.int64)
 
         found = measure.folded(block)

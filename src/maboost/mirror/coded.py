@@ -15,7 +15,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
-from maboost.mirror.kernels import cap_at
+from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
@@ -54,10 +54,10 @@ def _mass_by_code(density, base, codes, scale, sums):
     highs, lows = np.empty(_STRIP, np.int64), np.empty(_STRIP, np.int64)
     flat, table = sums.reshape(-1), np.uint64(2 * sums.shape[1])
     for start in range(0, codes.size, _STRIP):
-        u, weight = density[start : start + _STRIP], base[start : start + _STRIP]
+        u, weight = density[start : start + _STRIP], value_part(base, start, start + _STRIP)
         code = codes[start : start + _STRIP]
         for i in range(code.size):
-            highs[i], lows[i] = split(weight[i] * u[i], scale[0], scale[1], scale[2])
+            highs[i], lows[i] = split(value_at(weight, i) * u[i], scale[0], scale[1], scale[2])
         for i in range(code.size):
             at = (np.uint64(i) & _THREE) * table + _TWO * code[i]
             flat[at] += highs[i]
@@ -86,9 +86,9 @@ def coded_moments(p, base, caps, codes, factors, values, scale):
     for i in range(codes.size):
         code = codes[i]
         u = p[i] * factors[code]
-        cap = cap_at(caps, i)
+        cap = value_at(caps, i)
         free = u < cap
-        w = base[i] * (u if free else cap)
+        w = value_at(base, i) * (u if free else cap)
         high, low = split(w, scale[0], scale[1], scale[2])
         m_high += high
         m_low += low
@@ -143,7 +143,7 @@ class Coded:
 
         def work(a: int, b: int) -> NDArray[np.int64]:
             sums = np.zeros((4, len(self.values), 2), dtype=np.int64)
-            _mass_by_code(density[a:b], measure.entries[a:b], self.codes[a:b], grid[:3], sums)
+            _mass_by_code(density[a:b], measure.base(slice(a, b)), self.codes[a:b], grid[:3], sums)
             joined: NDArray[np.int64] = sums.sum(axis=0)
             return joined
 

@@ -127,11 +127,10 @@ class _Problem:
 
     def mass(self) -> float:
         """The integral of p (zero where nothing is agreed)."""
-        base = self.measure.entries
 
         def work(a: int, b: int) -> tuple[int, int]:
             folded: tuple[int, int] = kernels.weighted_mass(
-                self.p[a:b], base[a:b], self.grid.factors
+                self.p[a:b], self.measure.base(slice(a, b)), self.grid.factors
             )
             return folded
 
@@ -152,7 +151,7 @@ class _Problem:
 
     def dual(self, tau: float) -> Array:
         """The logarithms of the density; what caps take away is added up along the way."""
-        out, base, grid = np.empty_like(self.theta), self.measure.entries, self.measure.grid.factors
+        out, base, grid = np.empty_like(self.theta), self.measure.base, self.measure.grid.factors
 
         def work(part: slice) -> NDArray[np.int64]:
             if self.unbounded:
@@ -160,7 +159,7 @@ class _Problem:
                 return np.zeros((1, 4), dtype=np.int64)
             caps = part_of(self.caps, part)
             found = kernels.logarithms(
-                self.theta[part], self.center, tau, caps, np.log(caps), base[part], *grid, out[part]
+                self.theta[part], self.center, tau, caps, np.log(caps), base(part), *grid, out[part]
             )
             return np.array([found], dtype=np.int64)
 
@@ -205,7 +204,7 @@ class _Problem:
         """Where s may be, and a factor either way that should hold it; None where nothing is agreed."""
         if guess is not None:
             return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
-        s, count = kernels.entropy_guess(self.p, self.measure.entries, self.caps, _SAMPLE)
+        s, count = kernels.entropy_guess(self.p, self.measure.base(slice(None)), self.caps, _SAMPLE)
         margin = 1.0 + _DEVIATIONS / math.sqrt(max(count, 1))
         if self.agreed:  # a single shard
             return s, margin
@@ -214,12 +213,11 @@ class _Problem:
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
         """Sums over entries whose place is the same for all s in the bracket; the other entries."""
-        base = self.measure.entries
 
         def work(a: int, b: int) -> tuple[Integers, Array]:
-            limits = part_of(self.caps, slice(a, b))
+            limits, base = part_of(self.caps, slice(a, b)), self.measure.base(slice(a, b))
             found: tuple[Integers, Array] = kernels.entropy_classify(
-                self.p[a:b], base[a:b], limits, low, high, self.grid.factors
+                self.p[a:b], base, limits, low, high, self.grid.factors
             )
             return found
 

@@ -93,12 +93,12 @@ class _Problem:
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
         """Sums over entries whose place is the same for all tau in the bracket; the other entries."""
-        base, bracket = self.measure.entries, (self.center, low, high)
+        bracket = (self.center, low, high)
 
         def work(a: int, b: int) -> tuple[Integers, Array]:
-            limits = part_of(self.caps, slice(a, b))
+            limits, base = part_of(self.caps, slice(a, b)), self.measure.base(slice(a, b))
             found: tuple[Integers, Array] = kernels.euclidean_classify(
-                self.theta[a:b], base[a:b], limits, *bracket, *self.grids
+                self.theta[a:b], base, limits, *bracket, *self.grids
             )
             return found
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from maboost.comm import fixed_point, split
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, coded_moments, entry_at, whole_direction
-from maboost.mirror.kernels import cap_at
+from maboost.mirror.kernels import value_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean
@@ -70,9 +70,9 @@ def moments(w, moving, d, scale):
 def entropy_weights(u, base, caps, moving):
     """In place: densities before capping become weights; `moving` those of free entries."""
     for i in range(u.size):
-        cap = cap_at(caps, i)
+        cap = value_at(caps, i)
         free = u[i] < cap
-        w = base[i] * (u[i] if free else cap)
+        w = value_at(base, i) * (u[i] if free else cap)
         u[i] = w
         moving[i] = w if free else 0.0
 
@@ -86,11 +86,11 @@ def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound
     m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(theta.size):
         d = entry_at(values, codes, i) - less
-        x, cap = theta[i] + step * d - shift, cap_at(caps, i)
-        moving = base[i] if (x > 0.0) & (x < cap) else 0.0
+        x, cap = theta[i] + step * d - shift, value_at(caps, i)
+        moving = value_at(base, i) if (x > 0.0) & (x < cap) else 0.0
         x = min(max(x, 0.0), cap)
         beyond += x > bound
-        w = base[i] * min(x, bound)
+        w = value_at(base, i) * min(x, bound)
         high, low = split(w, scale[0], scale[1], scale[2])
         m_high += high
         m_low += low
@@ -294,7 +294,7 @@ class _Problem:
         values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
         return np.array(
             euclidean_moments(
-                self.theta[part], values, codes, self.l1, self.measure.entries[part],
+                self.theta[part], values, codes, self.l1, self.measure.base(part),
                 self._limits(part), step, shift, self.bound, self.grid[:3],
             ),
             dtype=np.int64,
@@ -312,7 +312,7 @@ class _Problem:
             if self.endless and np.max(x) > self.bound:  # beyond the grid of the sums
                 sums[7] += 1
                 np.minimum(x, self.bound, out=x)
-            entropy_weights(x, self.measure.entries[part], self._limits(part), moving)
+            entropy_weights(x, self.measure.base(part), self._limits(part), moving)
             sums[:7] += moments(x, moving, self.dense[part], self.grid[:3])
         return sums
 
@@ -322,7 +322,7 @@ class _Problem:
         part = slice(a, b)
         factors = np.exp(step * self.coded.values - shift)
         sums[:7] = coded_moments(
-            self.powers[part], self.measure.entries[part], self._limits(part),
+            self.powers[part], self.measure.base(part), self._limits(part),
             self.coded.codes[part], factors, self.coded.values, self.grid[:3],
         )  # fmt: skip
         return sums

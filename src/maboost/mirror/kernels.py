@@ -19,28 +19,28 @@ from maboost.comm import BIAS, split, split_biased, split_wide
 STRIP = 2048  # entries whose marks stay in the first cache
 
 
-def cap_at(caps, i):
-    """The cap of entry i, whether `caps` is one number or one an entry."""
-    return caps if np.ndim(caps) == 0 else caps[i]
+def value_at(values, i):
+    """The cap or the measure of entry i, whether `values` is one number or one an entry."""
+    return values if np.ndim(values) == 0 else values[i]
 
 
-@overload(cap_at, inline="always")
-def _cap_at(caps, i):
-    if isinstance(caps, types.Float):
-        return lambda caps, i: caps
-    return lambda caps, i: caps[i]
+@overload(value_at, inline="always")
+def _value_at(values, i):
+    if isinstance(values, types.Float):
+        return lambda values, i: values
+    return lambda values, i: values[i]
 
 
-def cap_part(caps, start, stop):
-    """The caps of some entries."""
-    return caps if np.ndim(caps) == 0 else caps[start:stop]
+def value_part(values, start, stop):
+    """Those of some entries."""
+    return values if np.ndim(values) == 0 else values[start:stop]
 
 
-@overload(cap_part, inline="always")
-def _cap_part(caps, start, stop):
-    if isinstance(caps, types.Float):
-        return lambda caps, start, stop: caps
-    return lambda caps, start, stop: caps[start:stop]
+@overload(value_part, inline="always")
+def _value_part(values, start, stop):
+    if isinstance(values, types.Float):
+        return lambda values, start, stop: values
+    return lambda values, start, stop: values[start:stop]
 
 
 @njit(nogil=True, cache=True)
@@ -48,7 +48,7 @@ def weighted_mass(values, base, scale):
     """The sum of base * values, folded."""
     high_sum, low_sum = 0, 0
     for i in range(values.size):
-        high, low = split(base[i] * values[i], scale[0], 1.0, scale[1])
+        high, low = split(value_at(base, i) * values[i], scale[0], 1.0, scale[1])
         high_sum += high
         low_sum += low
     return high_sum, low_sum
@@ -89,8 +89,8 @@ def entries_at(rows, values, base, caps):
     for j in range(rows.size):
         i = rows[j]
         found[0, j] = values[i]
-        found[1, j] = base[i]
-        found[2, j] = cap_at(caps, i)
+        found[1, j] = value_at(base, i)
+        found[2, j] = value_at(caps, i)
     return found
 
 
@@ -115,10 +115,10 @@ def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
     per_high, per_low = 1.0 / s_high, 1.0 / s_low  # what is the same for all rows if the cap is
     free_count, free_high, free_low, both_high, both_low = 0, 0, 0, 0, 0
     for i in range(p.size):
-        cap = cap_at(caps, i)
+        cap = value_at(caps, i)
         free = p[i] < cap * per_high
         capped = p[i] >= cap * per_low
-        mass = base[i] * (p[i] if free else (cap if capped else 0.0))
+        mass = value_at(base, i) * (p[i] if free else (cap if capped else 0.0))
         high, low = split_biased(mass * scale[0], scale[1])
         both_high += high
         both_low += low
@@ -145,8 +145,10 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
         stop = min(start + STRIP, p.size)
         for i in range(stop - start, STRIP):
             marks[i] = 0
-        part = cap_part(caps, start, stop)
-        _entropy_decided(p[start:stop], base[start:stop], part, s_low, s_high, scale, marks, sums)
+        part = value_part(caps, start, stop)
+        _entropy_decided(
+            p[start:stop], value_part(base, start, stop), part, s_low, s_high, scale, marks, sums
+        )
         n = append_marked(marks, start, rows, n)
     return sums, entries_at(rows[:n], p, base, caps)
 
@@ -189,7 +191,7 @@ def _sampled(values, base, caps, most):
     found = np.empty((3, count))
     for j in range(count):
         i = step * (j // 8) + j % 8
-        found[0, j], found[1, j], found[2, j] = values[i], base[i], cap_at(caps, i)
+        found[0, j], found[1, j], found[2, j] = values[i], value_at(base, i), value_at(caps, i)
     return found
 
 
@@ -204,7 +206,7 @@ def entropy_guess(values, weights, limits, most):
         free, capped = 0.0, 0.0
         for i in range(p.size):
             below = s * p[i] < caps[i]
-            mass = base[i] * (p[i] if below else caps[i])
+            mass = value_at(base, i) * (p[i] if below else caps[i])
             free += mass if below else 0.0
             capped += 0.0 if below else mass
         if free <= 0.0 or capped >= total:
@@ -220,7 +222,7 @@ def entropy_guess(values, weights, limits, most):
 def cap_density(p, caps, s):
     """In place: p becomes min(cap, s * p)."""
     for i in range(p.size):
-        value, cap = s * p[i], cap_at(caps, i)
+        value, cap = s * p[i], value_at(caps, i)
         p[i] = value if value < cap else cap
 
 
@@ -233,10 +235,10 @@ def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
     """
     a, b, c, unfit = 0, 0, 0, 0
     for i in range(theta.size):
-        x, top = (theta[i] - center) - tau, cap_at(tops, i)
+        x, top = (theta[i] - center) - tau, value_at(tops, i)
         over = x > top
         out[i] = top if over else x
-        term = base[i] * cap_at(caps, i) * (x - top) if over else 0.0
+        term = value_at(base, i) * value_at(caps, i) * (x - top) if over else 0.0
         high, middle, last, bad = split_wide(term, scale, low)
         a += high
         b += middle
@@ -264,14 +266,14 @@ def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
     x_high, x_low, m_high, m_low, c_high, c_low = 0, 0, 0, 0, 0, 0
     for i in range(theta.size):
         x = theta[i] - center
-        y = x - cap_at(caps, i)
+        y = x - value_at(caps, i)
         between = (x >= high) & (y <= low)
         full = (y >= high) & (y > low)
-        h, rest = split(base[i] * x if between else 0.0, moment[0], moment[1], moment[2])
+        h, rest = split(value_at(base, i) * x if between else 0.0, moment[0], moment[1], moment[2])
         x_high += h
         x_low += rest
         h, rest = split(
-            base[i] * (1.0 if between else (cap_at(caps, i) if full else 0.0)),
+            value_at(base, i) * (1.0 if between else (value_at(caps, i) if full else 0.0)),
             mass[0], mass[1], mass[2],
         )  # fmt: skip
         m_high += h if between else 0
@@ -287,7 +289,7 @@ def euclidean_classify(theta, base, caps, center, low, high, moment, mass):
     marks = marks_for(theta.size)
     for i in range(theta.size):
         x = theta[i] - center
-        nearest = x - cap_at(caps, i) if x >= high else x
+        nearest = x - value_at(caps, i) if x >= high else x
         marks[i] = (nearest > low) & (nearest < high)
     sums = np.array(euclidean_decided(theta, base, caps, center, low, high, moment, mass))
     return sums, gather(marks, theta, base, caps)
@@ -304,11 +306,11 @@ def euclidean_guess(x, base, caps):
         mass, slope = 0.0, 0.0
         for i in range(x.size):
             u = x[i] - tau
-            if u >= cap_at(caps, i):
-                mass += base[i] * cap_at(caps, i)
+            if u >= value_at(caps, i):
+                mass += value_at(base, i) * value_at(caps, i)
             elif u > 0.0:
-                mass += base[i] * u
-                slope += base[i]
+                mass += value_at(base, i) * u
+                slope += value_at(base, i)
         if mass >= total:
             low = tau
         else:
@@ -326,7 +328,7 @@ def euclidean_guess(x, base, caps):
 def clip_density(theta, caps, center, tau, out):
     """Out = clip(theta - center - tau, 0, cap)."""
     for i in range(theta.size):
-        out[i] = min(max((theta[i] - center) - tau, 0.0), cap_at(caps, i))
+        out[i] = min(max((theta[i] - center) - tau, 0.0), value_at(caps, i))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -342,8 +344,8 @@ def potential(entropy, at, dual, density, log_caps, base, scale, low):
     a, b, c, unfit = 0, 0, 0, 0
     for i in range(density.size):
         u = density[i]
-        cost = u * min(dual[i], cap_at(log_caps, i)) - u + 1.0 if entropy else 0.5 * u * u
-        high, middle, last, bad = split_wide(base[i] * (at[i] * u - cost), scale, low)
+        cost = u * min(dual[i], value_at(log_caps, i)) - u + 1.0 if entropy else 0.5 * u * u
+        high, middle, last, bad = split_wide(value_at(base, i) * (at[i] * u - cost), scale, low)
         a += high
         b += middle
         c += last

@@ -49,6 +49,8 @@ class BaseMeasure:
         The largest measure of an entry over all shards.
     smallest_row : float
         The smallest measure of a row over all shards.
+    alike : bool
+        Whether all entries of all shards have the same measure.
 
     >>> import numpy as np
     >>> measure = BaseMeasure(np.array([1.0, 3.0]))
@@ -79,6 +81,7 @@ class BaseMeasure:
         )
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
+        self.alike = self.smallest_row / width == self.largest
         self._of_rows: BaseMeasure | None = None
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
@@ -94,6 +97,13 @@ class BaseMeasure:
         if self.width == 1:
             return self.rows_base
         return np.repeat(self.rows_base / self.width, self.width)
+
+    def base(self, part: slice) -> Array | float:
+        """The measure of some entries, for kernels: one number where all entries have the same.
+
+        That is so unless the user gives weights, and a number need not be read from memory.
+        """
+        return self.largest if self.alike else self.entries[part]
 
     @property
     def of_rows(self) -> BaseMeasure:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
 from maboost.mirror.coded import Coded, coded_moments
-from maboost.mirror.kernels import STRIP, append_marked, cap_at, cap_part, entries_at
+from maboost.mirror.kernels import STRIP, append_marked, entries_at, value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 
@@ -33,7 +33,7 @@ def _mark(density, caps, codes, limits, factors, marks):
     for i in range(density.size):
         factors[i] = limits[codes[i]]
     for i in range(density.size):
-        marks[i] = density[i] * factors[i] >= cap_at(caps, i)
+        marks[i] = density[i] * factors[i] >= value_at(caps, i)
 
 
 @njit(nogil=True, cache=True)
@@ -48,7 +48,7 @@ def _list(density, base, caps, codes, limits, scale, sums):
         stop = min(start + STRIP, density.size)
         for i in range(stop - start, STRIP):
             marks[i] = 0
-        part = cap_part(caps, start, stop)
+        part = value_part(caps, start, stop)
         _mark(density[start:stop], part, codes[start:stop], limits, factors, marks)
         n = append_marked(marks, start, rows, n)
     found, theirs = entries_at(rows[:n], density, base, caps), np.empty(n, dtype=codes.dtype)
@@ -93,12 +93,13 @@ class Reached(NamedTuple):
         measure: BaseMeasure,
     ) -> Reached:
         """For factors up to a little more than these; `density` is of mass one."""
-        limits, base, grid = _FURTHER * factors, measure.entries, _mass_grid(measure)
+        limits, grid = _FURTHER * factors, _mass_grid(measure)
 
         def work(a: int, b: int) -> tuple[Integers, Array, NDArray[np.uint16]]:
             sums = np.zeros((len(limits), 2), dtype=np.int64)
             limit, codes = part_of(caps, slice(a, b)), coded.codes[a:b]
-            found = _list(density[a:b], base[a:b], limit, codes, limits, grid[:3], sums)
+            base = measure.base(slice(a, b))
+            found = _list(density[a:b], base, limit, codes, limits, grid[:3], sums)
             return sums, *found
 
         sums, entries, codes = zip(*measure.threads.over(density.size, work), strict=True)
