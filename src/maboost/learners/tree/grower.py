@@ -19,7 +19,7 @@ from maboost.comm import Communicator, SerialCommunicator, sums_of_all
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.histogram import class_histograms, reward_histograms
 from maboost.learners.tree.layout import ROW
-from maboost.learners.tree.partition import Cut, divide_rows, number_rows
+from maboost.learners.tree.partition import Cut, divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
 from maboost.threads import Threads
@@ -111,6 +111,7 @@ class _Growth:
     comm: Communicator
     nodes: list[_Node] = field(default_factory=list)
     children: dict[int, tuple[int, int]] = field(default_factory=dict)
+    leaves: list[_Node] = field(default_factory=list)  # whose rows do not know it yet
     bytes_read: int = 0
 
     def __post_init__(self) -> None:
@@ -181,13 +182,13 @@ class _Growth:
         known = [node for node in nodes if node.hist is not None]
         drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in known]
         found = self.threads.each(
-            list(zip(known, drawn, strict=True)), lambda pair: self._search(*pair), worth=2
+            list(zip(known, drawn, strict=True)), lambda pair: self._search(*pair)
         )
         for node, split in zip(known, found, strict=True):
             node.split = split
         for node in nodes:
             if node.split is None:
-                self.close(node)
+                self.leaves.append(node)
 
     def _search(self, node: _Node, features: NDArray[np.intp]) -> Split | None:
         found = self._best(node, features, self.limits)
@@ -288,6 +289,9 @@ class _Growth:
             self._level_by_level()
         else:
             self._best_first(self.rules.max_leaf_nodes)
+        if self.numbers_rows and self.rows is not None:
+            leaves = [(node.start, node.stop, node.id) for node in self.leaves]
+            number_leaves(self.rows, leaves, self.leaf_of, self.threads)
 
     def _level_by_level(self) -> None:
         level = [self.root()]
@@ -310,25 +314,17 @@ class _Growth:
                     heapq.heappush(queue, (-node.split.gain, node.id))
 
         consider([self.root()])
-        count = 1
-        while queue and count < leaves:
-            families = self.divide([self.nodes[heapq.heappop(queue)[1]]])
-            self.give_histograms(families)
-            count += 1
-            consider(list(families[0][1:]))
+        for missing in range(leaves - 1, 0, -1):
+            if not queue:
+                break
+            best = self.nodes[heapq.heappop(queue)[1]]
+            families = self.divide([best], last=missing == 1)
+            if missing > 1:
+                self.give_histograms(families)
+                consider(list(families[0][1:]))
         for _, id in queue:
             self.nodes[id].split = None
-            self.close(self.nodes[id])
-
-    def close(self, node: _Node) -> None:
-        """A leaf: its rows learn its number."""
-        node.hist = None
-        if not self.numbers_rows:
-            return
-        if self.rows is None:
-            self.leaf_of[node.start : node.stop] = node.id
-        else:
-            self.leaf_of[self.rows[node.start : node.stop]] = node.id
+            self.leaves.append(self.nodes[id])
 
 
 class Grown(NamedTuple):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maboost.learners.tree.layout import ROW
 from maboost.threads import Threads
 
-__all__ = ["Cut", "divide_rows", "number_rows"]
+__all__ = ["Cut", "divide_rows", "number_leaves", "number_rows"]
 
 _WORTH = 1 << 13  # rows that are worth a thread
 
@@ -51,6 +51,12 @@ def _assign(rows, bins, side, out):
 
 
 @njit(nogil=True, cache=True)
+def _fill(rows, number, out):
+    for j in range(rows.size):
+        out[rows[j]] = number
+
+
+@njit(nogil=True, cache=True)
 def _assign_all(bins, side, out):
     for i in range(bins.size):
         out[i] = side[bins[i]]
@@ -74,10 +80,10 @@ def _joined(rows: NDArray[np.int32], pieces: list[tuple[int, int, int]]) -> int:
     """One node whose pieces (start, cut, stop) were divided each by itself. Returns how many go left."""
     if not pieces:
         return 0
-    if len(pieces) > 1:
-        sides = [(rows[a:cut], rows[cut:b]) for a, cut, b in pieces]
-        joined = [part for side in zip(*sides, strict=True) for part in side]
-        rows[pieces[0][0] : pieces[-1][2]] = np.concatenate(joined)
+    if len(pieces) > 1:  # what goes left of the first piece and right of the last is in its place
+        lefts = [rows[a:cut] for a, cut, _ in pieces[1:]]
+        rights = [rows[cut:b] for _, cut, b in pieces[:-1]]
+        rows[pieces[0][1] : pieces[-1][1]] = np.concatenate([*lefts, *rights])
     return sum(cut - a for a, cut, _ in pieces)
 
 
@@ -103,3 +109,18 @@ def number_rows(
             _assign(some, column, sides[j], leaf_of)
 
     threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)
+
+
+def number_leaves(
+    rows: NDArray[np.int32],
+    leaves: list[tuple[int, int, int]],
+    leaf_of: NDArray[np.int32],
+    threads: Threads,
+) -> None:
+    """Tell the rows of leaves (start, stop, number) their numbers."""
+
+    def work(j: int, a: int, b: int) -> None:
+        start, _, number = leaves[j]
+        _fill(rows[start + a : start + b].view(np.uint32), number, leaf_of)
+
+    threads.over_many([stop - start for start, stop, _ in leaves], work, _WORTH)
