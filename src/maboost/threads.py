@@ -63,11 +63,11 @@ class Threads:
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (4 blocks unless told): to divide work costs as much as a light
-        pass over some thousand.
+        A part has at least `worth` rows (32 blocks unless told): a light pass over them takes as long as
+        to wake a thread, should it sleep.
         """
         blocks = -(-n // self.block)
-        parts = min(self.count, blocks, n // (worth or 4 * self.block))
+        parts = min(self.count, blocks, n // (worth or 32 * self.block))
         if parts <= 1:
             return [work(0, n)]
         edges = [min(-(-blocks * j // parts) * self.block, n) for j in range(parts + 1)]

@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from maboost.comm import BIAS, split, split_biased, split_wide
 
-STRIP = 2048  # entries whose marks stay in the first cache
+STRIP = 4096  # entries whose marks stay in the first cache
 
 
 def value_at(values, i):
