@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
-from tests.cli.test_cli import refused, run
+from tests.cli.command import refused, run
 
 import maboost
 
@@ -58,8 +58,11 @@ def folder(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-@pytest.mark.parametrize(("how", "code"), [("SIGKILL", -9), ("SIGINT", 130)])
-@pytest.mark.parametrize("options", [(), ("--booster", "maboost", "--valid", "0.2")], ids=str)
+@pytest.mark.parametrize(
+    ("how", "code", "options"),
+    [("SIGKILL", -9, ()), ("SIGINT", 130, ("--booster", "maboost", "--valid", "0.2"))],
+    ids=str,
+)
 def test_the_same_command_goes_on_where_it_was_stopped(folder, how, code, options):
     train = ("train", "rows.csv", "--rounds", 12, *options)
     keeping = (*train, "--checkpoint", "run.ckpt", "--checkpoint-every", 3, "--out", "m.maboost")

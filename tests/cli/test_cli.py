@@ -1,4 +1,4 @@
-"""The real command, run as a user runs it."""
+"""The real command, with the words that a user gives it."""
 
 import json
 import os
@@ -12,29 +12,10 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
+from tests.cli.command import COMMAND, refused, run, run_process
 
 import maboost
 from maboost.cli import main
-
-COMMAND = [sys.executable, "-m", "maboost.cli"]
-
-
-def run(*arguments, cwd=None):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd
-    )
-
-
-def refused(message, *arguments, cwd=None):
-    """Exit code 2, one line that names the problem, no traceback, nothing on stdout."""
-    done = run(*arguments, cwd=cwd)
-    lines = done.stderr.strip().splitlines()
-    assert done.returncode == 2, done
-    assert "Traceback" not in done.stderr
-    assert lines[-1].startswith("maboost: "), done.stderr
-    assert message in lines[-1], lines[-1]
-    assert done.stdout == ""
-    return lines
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +45,7 @@ def folder(tmp_path_factory):
 
 
 def test_train_says_what_it_inferred_and_what_came_out(folder):
-    done = run("train", folder / "train.csv", "--rounds", 10, "--out", folder / "a.maboost")
+    done = run_process("train", folder / "train.csv", "--rounds", 10, "--out", folder / "a.maboost")
     assert done.returncode == 0, done.stderr
     for text in (
         "569 rows",
@@ -216,7 +197,7 @@ def test_inspect(folder):
 
 
 def test_help_and_version():
-    assert maboost.__version__ in run("--version").stdout
+    assert maboost.__version__ in run_process("--version").stdout
     for command in ("train", "predict", "evaluate", "inspect", "demo"):
         assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
 
@@ -233,7 +214,7 @@ def test_demo_writes_a_model_and_a_report(tmp_path):
 
 
 def test_missing_file(tmp_path):
-    refused("nothing.csv: no such file", "train", tmp_path / "nothing.csv")
+    refused("nothing.csv: no such file", "train", tmp_path / "nothing.csv", run=run_process)
 
 
 def test_empty_file(tmp_path):
