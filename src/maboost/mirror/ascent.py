@@ -164,7 +164,8 @@ class MirrorAscent:
                 "an l1 term acts only where the mass is free: use Euclidean() with Orthant(); on a "
                 "simplex the l1 norm is constant"
             )
-        theta = np.empty_like(state.theta)
+        passing = self.update == "active"  # the next state keeps the projected point only
+        theta = measure.scratch() if passing else np.empty_like(state.theta)
 
         def ahead(a: int, b: int) -> None:
             advance(state.theta, direction, slice(a, b), step, theta, less=l1)

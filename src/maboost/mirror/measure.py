@@ -83,6 +83,7 @@ class BaseMeasure:
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
         self._of_rows: BaseMeasure | None = None
+        self._scratch: Array | None = None
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
 
@@ -104,6 +105,12 @@ class BaseMeasure:
         That is so unless the user gives weights, and a number need not be read from memory.
         """
         return self.largest if self.alike else self.entries[part]
+
+    def scratch(self) -> Array:
+        """A number an entry, for the use of one call; kept, since fresh memory costs more than to fill it."""
+        if self._scratch is None:
+            self._scratch = np.empty(self.rows * self.width)
+        return self._scratch
 
     @property
     def of_rows(self) -> BaseMeasure:

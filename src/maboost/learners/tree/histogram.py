@@ -57,10 +57,13 @@ def _pack(weights, per_unit, count_bits, out):
 
 
 def pack_weights(
-    weights: Array, packing: Packing, threads: Threads | None = None
+    weights: Array,
+    packing: Packing,
+    threads: Threads | None = None,
+    out: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Cells of single rows: the weight in the high bits and a count of one."""
-    cells = np.empty(len(weights), dtype=CELL)
+    """Cells of single rows, into `out` if given: the weight in the high bits and a count of one."""
+    cells = np.empty(len(weights), dtype=CELL) if out is None else out
     per_unit = 1.0 / packing.unit  # a power of two: exact
 
     def work(a: int, b: int) -> None:

@@ -158,7 +158,8 @@ class TreeProducer:
     ) -> Rewards:
         (total,), (count,) = counted_sums([weights], self.learner.comm, self.learner.threads)
         packing = Packing.of(count, total)
-        cells = pack_weights(weights, packing, self.learner.threads)
+        out = self._cells(len(weights)) if rows is None and self.n_classes == 2 else None
+        cells = pack_weights(weights, packing, self.learner.threads, out)
         if self.n_classes > 2:
             assert rewards is not None
             whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
@@ -172,10 +173,14 @@ class TreeProducer:
         """Cells of the shown rows at their places in the table; the others are never looked at."""
         if rows is None:
             return cells
-        if self._room is None or len(self._room) < among:
-            # kept: fresh memory costs more than to fill it
-            self._room = np.empty((among, *cells.shape[1:]), dtype=np.int64)
-        self._room[rows] = cells
+        room = self._cells(among, *cells.shape[1:])
+        room[rows] = cells
+        return room
+
+    def _cells(self, *shape: int) -> NDArray[np.int64]:
+        """Room for cells; kept, since fresh memory costs more than to fill it."""
+        if self._room is None or self._room.shape != shape:
+            self._room = np.empty(shape, dtype=np.int64)
         return self._room
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
