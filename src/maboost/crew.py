@@ -23,7 +23,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "available_cores"]
 
 _LOOKS = 32  # at a flag, about a microsecond, before the core is offered to others
 _TURNS = 1 << 10  # of that before going to sleep
@@ -33,6 +33,13 @@ _GRACE = (
 _ASKED, _DONE = 0, 8  # places of two flags, on cache lines of their own
 _YIELDS = os.name == "posix"
 _PAUSES = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @intrinsic
@@ -188,12 +195,9 @@ class Crew:
     _all: list[Crew] = []
 
     def __init__(self, count: int) -> None:
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
-        turns = _TURNS if count < cores else 0  # who watches takes a core from who works
+        turns = (
+            _TURNS if count < available_cores() else 0
+        )  # who watches takes a core from who works
         self.helpers = [_Helper(turns) for _ in range(count)]
         Crew._all.append(self)
 

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
-from maboost.crew import Crew
+from maboost.crew import Crew, available_cores
 
 __all__ = ["Threads", "available_threads"]
 
@@ -29,9 +29,7 @@ def available_threads(n_jobs: int | None = None) -> int:
     sets it in its workers, so that nested parallelism does not crowd the machine); no result depends
     on the number. Negative numbers count from all cores, as in joblib.
     """
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    cores = available_cores()
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         return max(1, min(cores, int(limit))) if limit.isdigit() else cores
@@ -102,14 +100,12 @@ class Threads:
                 results[j].append(result)
         return results
 
-    def each(
-        self, items: list[Item], work: Callable[[Item], Result], worth: int = 1
-    ) -> list[Result]:
-        """``work(item)`` for all items, in order; `worth` of them are worth a thread.
+    def each(self, items: list[Item], work: Callable[[Item], Result]) -> list[Result]:
+        """``work(item)`` for all items, in order; one is worth a thread.
 
         >>> Threads(2).each([1, 2, 3], lambda item: item + 1)
         [2, 3, 4]
         """
         several = Threads(self.count, block=1)
-        parts = several.over(len(items), lambda a, b: [work(item) for item in items[a:b]], worth)
+        parts = several.over(len(items), lambda a, b: [work(item) for item in items[a:b]], 1)
         return [result for part in parts for result in part]

@@ -122,6 +122,9 @@ def test_linear_minimum_is_the_linear_program_s(kind, upper, width, seed, n):
     assert found == pytest.approx(by_linear_program(values, domain, measure, upper), abs=1e-9)
     u = vertex(values, measure, domain, upper)
     assert found == pytest.approx(math.fsum(measure.entries * u * values), abs=1e-12)
+    lowest = values.reshape(n, width).min(axis=1)
+    extent = float(lowest.min()), float(lowest.max())
+    assert linear_minimum(values, domain, measure, upper, extent) == found
 
 
 @given(seed=seeds, n=st.integers(1, 10))

@@ -120,7 +120,7 @@ class Run:
         self.learner = learner
         self.game = game
         self.weights = weights
-        self._alike = bool(np.all(weights == 1.0))
+        self._unit_weights = bool(np.all(weights == 1.0))
         self.measure = measure
         self.random_state = random_state
         self.validation = validation
@@ -259,13 +259,9 @@ class Run:
 
     def _found_on(self, shown: Shown, density: Array, rows_density: Array) -> _Found | None:
         """A hypothesis for these rows that has a positive edge over all rows."""
-        rows, lift, used = shown.rows, shown.lift, self.measure.rows
-        if rows is None:
-            weights = self._shown_weights(rows_density)
-        else:
-            weights, used = rows_density[rows], len(rows)
-            if not self._alike:
-                weights *= self.weights[rows]
+        rows, lift = shown.rows, shown.lift
+        weights = self._shown_weights(rows_density, rows)
+        used = len(weights)
         if lift is not None:
             weights = weights * lift
             used = int(np.count_nonzero(weights))
@@ -308,8 +304,12 @@ class Run:
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
         return replace(round, record=replace(round.record, **kept))
 
-    def _shown_weights(self, rows_density: Array) -> Array:
-        if self._alike:
+    def _shown_weights(self, rows_density: Array, rows: NDArray[np.intp] | None) -> Array:
+        """The user's weights times the density, to be read only: with no weights it is the density."""
+        if rows is not None:
+            some = rows_density[rows]
+            return some if self._unit_weights else self.weights[rows] * some
+        if self._unit_weights:
             return rows_density
         out = np.empty_like(rows_density)
         self.measure.threads.over(

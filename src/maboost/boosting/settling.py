@@ -103,7 +103,10 @@ def _settle(margins, density, base, share, push, trust, scale, low, sums):
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def _extremes(margins, density, least, most, densest):
-    """The least and the largest margin and the largest density, of these and what was known."""
+    """The least and the largest margin and the largest density, of these and what was known.
+
+    None of them is NaN, and the sign of a zero does not matter: known, this vectorises.
+    """
     for i in range(margins.size):
         least, most = min(least, margins[i]), max(most, margins[i])
         densest = max(densest, density[i])

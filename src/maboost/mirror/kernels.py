@@ -111,7 +111,10 @@ def gather(marks, values, base, caps):
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
 def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
-    """Add folded sums over the entries that the bracket decides; the others are marked."""
+    """Add folded sums over the entries that the bracket decides; the others are marked.
+
+    Products that are added to are by powers of two, hence exact: fused or not, no bit differs.
+    """
     per_high, per_low = 1.0 / s_high, 1.0 / s_low  # what is the same for all rows if the cap is
     free_count, free_high, free_low, both_high, both_low = 0, 0, 0, 0, 0
     for i in range(p.size):
@@ -197,7 +200,10 @@ def _sampled(values, base, caps, most):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc"})
 def entropy_guess(values, weights, limits, most):
-    """A rough s from a sample of the entries, each standing for many; and how many it has."""
+    """A rough s from a sample of the entries, each standing for many; and how many it has.
+
+    Nothing but speed depends on it, so its sums may be of floats in any order.
+    """
     found = _sampled(values, weights, limits, most)
     p, base, caps = found[0], found[1], found[2]
     total = base.sum()

@@ -71,9 +71,9 @@ def part_of(caps: Array | float, part: slice) -> Array | float:
     return caps[part] if isinstance(caps, np.ndarray) else caps
 
 
-def sample(n: int, most: int = 4096) -> slice:
-    """Some of n entries, spread evenly, at most about so many: enough for a first guess."""
-    return slice(0, n, max(n // min(max(n // 32, 512), most), 1))
+def sample(n: int) -> slice:
+    """Some of n entries, spread evenly, at most about 4096: enough for a first guess."""
+    return slice(0, n, max(n // min(max(n // 32, 512), 4096), 1))
 
 
 def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:

@@ -1,0 +1,76 @@
+"""Rows that a cap may reach: with the masses of the codes they tell what all rows would."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import cuts, examples, on_shards, seeds
+
+from maboost.comm import fixed_point
+from maboost.mirror import BaseMeasure
+from maboost.mirror.coded import Coded
+from maboost.mirror.reached import Reached
+
+
+def problem(seed, n, alike, one_cap):
+    """A density of mass one under caps, a direction of five values, and factors a step may have."""
+    rng = np.random.default_rng(seed)
+    weights = np.ones(n) if alike else rng.exponential(size=n) + 0.01
+    density = rng.exponential(size=n)
+    density /= math.fsum(weights / math.fsum(weights) * density)
+    caps = float(density.max()) if one_cap else density * rng.uniform(1.0, 3.0, size=n)
+    coded = Coded(rng.uniform(-1, 1, size=5), rng.integers(0, 5, size=n).astype(np.uint16))
+    return weights, density, caps, coded, np.exp(rng.normal(size=5) * 0.4)
+
+
+def moments(reached, factors, coded, measure):
+    return reached.moments(factors, coded.values, measure, fixed_point(64.0, measure.count))
+
+
+@given(
+    seed=seeds, n=st.integers(1, 9000), alike=st.booleans(), one_cap=st.booleans(),
+    further=st.floats(0.3, 2.0),
+)  # fmt: skip
+@examples(80)
+def test_moments_are_those_of_all_rows(seed, n, alike, one_cap, further):
+    weights, density, caps, coded, factors = problem(seed, n, alike, one_cap)
+    measure = BaseMeasure(weights)
+    reached = Reached.near(factors, coded, density, caps, measure)
+    at = further * factors
+    assert reached.holds(at)
+    u, d = density * at[coded.codes], coded.values[coded.codes]
+    w = measure.entries * np.minimum(u, caps)
+    moving = np.where(u < caps, w, 0.0)
+    wanted = [math.fsum(w), math.fsum(w * d), *(math.fsum(moving * d**k) for k in range(3))]
+    found = moments(reached, at, coded, measure)
+    assert found[:2] == pytest.approx(wanted[:2], abs=1e-13)
+    assert found[2:] == pytest.approx(wanted[2:], abs=1e-8)  # they only steer
+
+
+def test_it_says_where_it_no_longer_holds():
+    weights, density, caps, coded, factors = problem(0, 50, True, True)
+    reached = Reached.near(factors, coded, density, caps, BaseMeasure(weights))
+    assert reached.holds(2.0 * factors)
+    beyond = factors.copy()
+    beyond[2] *= 2.001
+    assert not reached.holds(beyond)
+
+
+@given(seed=seeds, n=st.integers(1, 300), count=st.integers(2, 4), alike=st.booleans())
+@examples(30)
+def test_shards_change_no_bit(seed, n, count, alike):
+    weights, density, caps, coded, factors = problem(seed, n, alike, False)
+    parts = cuts(n, count, np.random.default_rng(seed))
+
+    def on(part, comm=None):
+        measure = BaseMeasure(weights[part], comm=comm)
+        some = Coded(coded.values, coded.codes[part])
+        reached = Reached.near(factors, some, density[part], caps[part], measure)
+        return moments(reached, 1.2 * factors, some, measure)
+
+    whole = on(slice(None))
+    assert on_shards(count, lambda comm: on(parts[comm.rank], comm)) == [whole] * count
