@@ -223,17 +223,20 @@ def fixed_point(bound: float, count: int) -> FixedPoint:
     )
 
 
+@njit(nogil=True, cache=True)
+def _largest_bits(values):
+    """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
+    most = np.int64(0)
+    for i in range(values.size):
+        most = max(most, _bits(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return most
+
+
 def _largest(values: NDArray[np.float64], threads: Threads) -> float:
     """The largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
-
-    def work(a: int, b: int) -> float:
-        if a == b:
-            return 0.0
-        part = values[a:b]
-        top = max(float(part.max()), -float(part.min()))  # numpy's own: vectorised, passes NaN on
-        return top if math.isfinite(top) else math.inf
-
-    return max(threads.over(values.size, work))
+    bits = max(threads.over(values.size, lambda a, b: _largest_bits(values[a:b])))
+    top = float(np.int64(bits).view(np.float64))
+    return top if math.isfinite(top) else math.inf
 
 
 @njit(nogil=True, cache=True)

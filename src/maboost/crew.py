@@ -23,7 +23,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["Crew", "available_cores"]
+__all__ = ["Crew", "available_cores", "take_next"]
 
 _LOOKS = 32  # at a flag, about a microsecond, before the core is offered to others
 _TURNS = 1 << 10  # of that before going to sleep
@@ -63,6 +63,20 @@ def _store(typingctx: Any, flags: Any, place: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(flags, types.intp, types.int64), codegen
+
+
+@intrinsic
+def take_next(typingctx: Any, taken: Any, amount: Any) -> Any:
+    """Add to a count that threads share; what it was before.
+
+    So each takes the next piece of work when it is free, and none waits for a slower one.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, args[1], "monotonic")
+
+    return types.int64(taken, types.int64), codegen
 
 
 @intrinsic

@@ -164,18 +164,42 @@ class MirrorAscent:
                 "an l1 term acts only where the mass is free: use Euclidean() with Orthant(); on a "
                 "simplex the l1 norm is constant"
             )
-        passing = self.update == "active"  # the next state keeps the projected point only
+        simplex = self.domain.normalised and self.domain.unbounded
+        passing = self.update == "active" and not simplex  # the next state does not keep it
         theta = measure.scratch() if passing else np.empty_like(state.theta)
+        expected = self._expected_shift(state, direction, step, measure, guess)
+        shift = expected or 0.0
 
         def ahead(a: int, b: int) -> None:
-            advance(state.theta, direction, slice(a, b), step, theta, less=l1)
+            advance(state.theta, direction, slice(a, b), step, theta, less=l1, shift=shift)
 
         measure.threads.over(theta.size, ahead)
         if self.via is not None:
             return self._move_twice(state, theta, whole_direction(direction), step, measure)
-        projected = project(self.regularizer, self.domain, theta, measure, guess)
+        projected = project(
+            self.regularizer, self.domain, theta, measure, None if expected is None else 0.0
+        )
         new, reached = self._arrive(theta, projected, measure)
-        return Moved(new, state.potential - reached - step * l1)
+        return Moved(new, state.potential - (reached + shift) - step * l1)
+
+    def _expected_shift(
+        self,
+        state: AscentState,
+        direction: Array | Coded,
+        step: float,
+        measure: BaseMeasure,
+        guess: float | None,
+    ) -> float | None:
+        """About the shift of the projection after a step, where it is known and changes nothing.
+
+        What is taken out beforehand need not be taken out in passes of its own.
+        """
+        if not self.domain.normalised or self.via is not None:
+            return None
+        by_code = self.domain.unbounded and type(self.regularizer) is Entropy
+        if guess is None and by_code and isinstance(direction, Coded):
+            return direction.log_mean_exp(step, state.density, measure)
+        return guess
 
     def _arrive(
         self, theta: Array, projected: Projected, measure: BaseMeasure
@@ -185,7 +209,8 @@ class MirrorAscent:
         normalised = self.domain.normalised
         if self.update == "active":
             new = projected.dual
-        elif normalised:  # a common shift changes no projection: take it out before it grows
+        elif normalised and (projected.center or projected.tau):
+            # a common shift changes no projection: take it out before it grows
             new = np.empty_like(theta)
 
             def shift(a: int, b: int) -> None:

@@ -7,6 +7,7 @@ and some sums over rows by sums over the table.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,9 +40,9 @@ def _entry_at(values, codes, i):
 
 
 @njit(nogil=True, cache=True)
-def _advance(start, values, codes, step, less, out):
+def _advance(start, values, codes, step, less, shift, out):
     for i in range(start.size):
-        out[i] = start[i] + step * (entry_at(values, codes, i) - less)
+        out[i] = start[i] + (step * (entry_at(values, codes, i) - less) - shift)
 
 
 @njit(nogil=True, cache=True)
@@ -153,15 +154,27 @@ class Coded:
         self._known[:] = [(density, found)]
         return found
 
+    def log_mean_exp(self, factor: float, density: Array, measure: BaseMeasure) -> float:
+        """The logarithm of the integral of e^(factor * direction) under a density of mass one."""
+        masses, x = self.masses(density, measure), factor * self.values
+        top = float(np.max(x))
+        return top + math.log(math.fsum(masses * np.exp(x - top)))
+
 
 def advance(
-    start: Array, direction: Array | Coded, part: slice, step: float, out: Array, less: float = 0.0
+    start: Array,
+    direction: Array | Coded,
+    part: slice,
+    step: float,
+    out: Array,
+    less: float = 0.0,
+    shift: float = 0.0,
 ) -> None:
-    """Some entries of ``out = start + step * (direction - less)``; `out` may be `start`."""
+    """Some entries of ``out = start + step * (direction - less) - shift``; `out` may be `start`."""
     if isinstance(direction, Coded):
-        _advance(start[part], direction.values, direction.codes[part], step, less, out[part])
+        _advance(start[part], direction.values, direction.codes[part], step, less, shift, out[part])
     else:
-        _advance(start[part], direction[part], None, step, less, out[part])
+        _advance(start[part], direction[part], None, step, less, shift, out[part])
 
 
 def part_of_direction(direction: Array | Coded, a: int, b: int) -> Array:

@@ -31,6 +31,7 @@ Integers = NDArray[np.int64]
 _SAMPLE = 1 << 14  # entries of a first guess, at most
 _DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
 _BLOCK = 1 << 17  # entries that stay in the cache from one pass to the next
+_ROUNDING = 1e-14  # of a mass of one
 _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
 
 
@@ -123,6 +124,8 @@ class _Problem:
         if not self.unbounded:
             return self.scale_under_caps(guess)
         mass = self.mass()
+        if abs(mass - 1.0) <= _ROUNDING:
+            return 1.0
         return 1.0 / mass if mass > 1e-12 else None
 
     def mass(self) -> float:
@@ -142,6 +145,8 @@ class _Problem:
 
     def density(self, s: float) -> Array:
         """min(cap, s p), in place of p."""
+        if self.unbounded and s == 1.0:
+            return self.p
 
         def work(a: int, b: int) -> None:
             kernels.cap_density(self.p[a:b], part_of(self.caps, slice(a, b)), s)
@@ -151,6 +156,8 @@ class _Problem:
 
     def dual(self, tau: float) -> Array:
         """The logarithms of the density; what caps take away is added up along the way."""
+        if self.unbounded and self.center + tau == 0.0:
+            return self.theta
         out, base, grid = np.empty_like(self.theta), self.measure.base, self.measure.grid.factors
 
         def work(part: slice) -> NDArray[np.int64]:

@@ -160,13 +160,7 @@ def _without_caps(
     found = _by_leaf_sums(coded, state, edge, measure)
     if found is None or found.step > 5.0:
         return None
-    return found.step, _free_shift(coded, state, found.step, measure)
-
-
-def _free_shift(coded: Coded, state: AscentState, step: float, measure: BaseMeasure) -> float:
-    """The shift of a step if no cap matters."""
-    masses = coded.masses(state.density, measure, state.mass)
-    return math.log(float(np.sum(masses * np.exp(step * coded.values))))
+    return found.step, coded.log_mean_exp(found.step, state.density, measure)
 
 
 def shorter_shift(
@@ -185,10 +179,10 @@ def shorter_shift(
         return None
     if type(ascent.regularizer) is not Entropy or ascent.update != "active":
         return None
-    added = found.shift - _free_shift(direction, state, found.step, measure)
+    added = found.shift - direction.log_mean_exp(found.step, state.density, measure)
     if not abs(added) < _SMALL:
         return None
-    free = _free_shift(direction, state, share * found.step, measure)
+    free = direction.log_mean_exp(share * found.step, state.density, measure)
     return free + 0.5 * share * (1.0 + share) * added
 
 

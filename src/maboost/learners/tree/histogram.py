@@ -19,6 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from maboost.crew import take_next
 from maboost.learners.tree.layout import CELL, ROOM
 from maboost.threads import Threads
 
@@ -109,24 +110,33 @@ def _piece(flat, size, j):
 
 
 @njit(nogil=True, cache=True)
-def _add_classes(by_column, start, stop, cells, labels, hist):
-    """All rows of a range, strip by strip: cells and three columns' sums stay in the first cache."""
+def _add_classes(by_column, taken, cells, labels, hist):
+    """Whole strips of rows, as long as there are some left to take.
+
+    The sums of five columns stay in the first cache, and the cells of a strip in the second.
+    """
     columns, n = by_column.shape
     flat, sums = by_column.reshape(-1), hist.reshape(-1)
-    for a in range(start, stop, _STRIP):
-        b = min(a + _STRIP, stop)
+    while True:
+        a = take_next(taken, _STRIP)
+        if a >= n:
+            return
+        b = min(a + _STRIP, n)
         cell, label = cells[a:b], labels[a:b]
-        for j in range(0, columns - 2, 3):
-            first, second, third = (
-                _piece(flat, n, j)[a:b], _piece(flat, n, j + 1)[a:b], _piece(flat, n, j + 2)[a:b]
+        for j in range(0, columns - 4, 5):
+            first, second, third, fourth, fifth = (
+                _piece(flat, n, j)[a:b], _piece(flat, n, j + 1)[a:b], _piece(flat, n, j + 2)[a:b],
+                _piece(flat, n, j + 3)[a:b], _piece(flat, n, j + 4)[a:b],
             )  # fmt: skip
-            three = _piece(sums, 3 * _COLUMN, j // 3)
+            five = _piece(sums, 5 * _COLUMN, j // 5)
             for i in range(cell.size):
                 own = np.intp(label[i]) * ROOM
-                _add(three, own, first[i], 0, cell[i])
-                _add(three, own, second[i], _COLUMN, cell[i])
-                _add(three, own, third[i], 2 * _COLUMN, cell[i])
-        for j in range(columns - columns % 3, columns):
+                _add(five, own, first[i], 0, cell[i])
+                _add(five, own, second[i], _COLUMN, cell[i])
+                _add(five, own, third[i], 2 * _COLUMN, cell[i])
+                _add(five, own, fourth[i], 3 * _COLUMN, cell[i])
+                _add(five, own, fifth[i], 4 * _COLUMN, cell[i])
+        for j in range(columns - columns % 5, columns):
             only, one = _piece(flat, n, j)[a:b], _piece(sums, _COLUMN, j)
             for i in range(cell.size):
                 _add(one, np.intp(label[i]) * ROOM, only[i], 0, cell[i])
@@ -227,12 +237,12 @@ def class_histograms(
     All or many rows are read by column where `by_column` is given, since the sums being added to are
     then few; some rows by row, since a row is a cache line or two.
     """
-    shape = (by_row.shape[1], 2, ROOM)
+    shape, taken = (by_row.shape[1], 2, ROOM), np.zeros(1, dtype=np.int64)
 
     def work(j: int, a: int, b: int) -> NDArray[np.int64]:
         hist = np.zeros(shape, dtype=CELL)
         if nodes is None and by_column is not None:
-            _add_classes(by_column, a, b, cells, labels, hist)
+            _add_classes(by_column, taken, cells, labels, hist)
         elif nodes is None:
             _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
         elif by_column is not None and _MANY * len(nodes[j]) >= len(labels):
