@@ -29,6 +29,7 @@ __all__ = [
     "FixedPoint",
     "SerialCommunicator",
     "WideGrid",
+    "bits_of",
     "by_rank",
     "counted_sums",
     "fixed_point",
@@ -156,7 +157,7 @@ BIAS = 0x4338000000000000
 
 
 @intrinsic
-def _bits(typingctx: Any, value: Any) -> Any:
+def bits_of(typingctx: Any, value: Any) -> Any:
     """Reinterpret a float64 as the int64 of the same bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -175,7 +176,7 @@ def split_biased(scaled, low):
     """
     rounded = scaled + _MAGIC
     rest = (scaled - (rounded - _MAGIC)) * low
-    return _bits(rounded), _bits(rest + _MAGIC)
+    return bits_of(rounded), bits_of(rest + _MAGIC)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -228,7 +229,7 @@ def _largest_bits(values):
     """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
     most = np.int64(0)
     for i in range(values.size):
-        most = max(most, _bits(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
+        most = max(most, bits_of(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
     return most
 
 
@@ -338,12 +339,12 @@ def split_wide(term, scale, low):
     fits = abs(term) < 1048576.0
     scaled = (term if fits else 0.0) * scale
     rounded = scaled + _MAGIC
-    high = _bits(rounded) - BIAS
+    high = bits_of(rounded) - BIAS
     scaled = (scaled - (rounded - _MAGIC)) * low
     rounded = scaled + _MAGIC
-    middle = _bits(rounded) - BIAS
+    middle = bits_of(rounded) - BIAS
     scaled = (scaled - (rounded - _MAGIC)) * low
-    return high, middle, _bits(scaled + _MAGIC) - BIAS, 0 if fits else 1
+    return high, middle, bits_of(scaled + _MAGIC) - BIAS, 0 if fits else 1
 
 
 @njit(nogil=True, cache=True)

@@ -11,7 +11,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
-from maboost.comm import split_wide
+from maboost.comm import bits_of, split_wide
 from maboost.messages import reduced
 from maboost.mirror.coded import Coded, advance, entry_at
 from maboost.mirror.kernels import value_at, value_part
@@ -22,6 +22,7 @@ __all__ = ["RowSums", "Settled", "Settlement"]
 Array = NDArray[np.float64]
 
 _STRIP = 2048  # rows that stay in the first cache
+_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -101,22 +102,30 @@ def _settle(margins, density, base, share, push, trust, scale, low, sums):
     return nonzero
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+@njit(nogil=True, cache=True)
 def _extremes(margins, density, least, most, densest):
     """The least and the largest margin and the largest density, of these and what was known.
 
-    None of them is NaN, and the sign of a zero does not matter: known, this vectorises.
+    As the integers of :func:`_in_order`: of those such a loop vectorises, of floats it does not.
     """
     for i in range(margins.size):
-        least, most = min(least, margins[i]), max(most, margins[i])
-        densest = max(densest, density[i])
+        margin = _in_order(bits_of(margins[i]))
+        least, most = min(least, margin), max(most, margin)
+        densest = max(densest, _in_order(bits_of(density[i])))
     return least, most, densest
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _in_order(bits):
+    """The bits of a float as an integer that is larger where the float is; and the other way round."""
+    return bits ^ ((bits >> np.int64(63)) & _ALL_BUT_SIGN)
 
 
 @njit(nogil=True, cache=True)
 def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low, sums):
     """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
-    nonzero, least, most, densest = 0, np.inf, -np.inf, -np.inf
+    most = densest = _in_order(bits_of(-np.inf))
+    nonzero, least = 0, _in_order(bits_of(np.inf))
     for a in range(0, margins.size, _STRIP):
         b = min(a + _STRIP, margins.size)
         some, their = some_entries(values, codes, a, b)
@@ -159,7 +168,7 @@ class Settlement:
     def added_to(self, sums: RowSums, counts: tuple[int, ...] = ()) -> Settled:
         """Add it, and tell what became of the rows; counts of this shard go along in the message."""
         rows = self.measure.of_rows
-        others: list[tuple[int, float, float, float]] = []
+        others: list[tuple[int, int, int, int]] = []
 
         def block(part: slice) -> NDArray[np.int64]:
             found, other = self._part_added_to(sums, part)
@@ -168,7 +177,8 @@ class Settlement:
 
         folded = rows.folded_here(block)
         held = sum(nonzero for nonzero, *_ in others)
-        ends = np.array([(-least, most, densest) for _, least, most, densest in others])
+        ends = np.array([extremes for _, *extremes in others], dtype=np.int64)
+        ends = _in_order.py_func(ends).view(np.float64) * (-1.0, 1.0, 1.0)
         counted = np.array([held, *counts], dtype=np.int64)
         folded, counted, ends = reduced(
             [(folded, "sum"), (counted, "sum"), (ends.max(axis=0), "max")], rows.comm
@@ -184,8 +194,8 @@ class Settlement:
 
     def _part_added_to(
         self, sums: RowSums, part: slice
-    ) -> tuple[NDArray[np.int64], tuple[int, float, float, float]]:
-        """Some rows: folded sums; how many densities are not zero, least and most margin, most density."""
+    ) -> tuple[NDArray[np.int64], tuple[int, int, int, int]]:
+        """Some rows: folded sums; how many densities are not zero, and the extremes as integers."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
         entries = slice(part.start * width, part.stop * width)
         margins, density, step = sums.margins[entries], self.density[entries], self.step
@@ -198,7 +208,7 @@ class Settlement:
             )
             values, codes, step = np.zeros(len(margins)), None, 0.0
         found = np.zeros((2, 4), dtype=np.int64)
-        others: tuple[int, float, float, float] = _settle_rows(
+        others: tuple[int, int, int, int] = _settle_rows(
             margins, values, codes, step, density, rows.base(part), 1.0 / self.total_step,
             sums.push[part], sums.trust[part], *rows.grid.factors, found,
         )  # fmt: skip
