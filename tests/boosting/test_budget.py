@@ -201,12 +201,17 @@ def test_the_budget_is_met_in_every_round_and_the_certificate_is_exact(sparsity)
     assert np.mean(margins <= 0.0) == pytest.approx(history["train_error"][-1], abs=1e-12)
 
 
-def test_a_weight_is_a_number_of_copies():
-    times = np.random.default_rng(0).integers(0, 4, 500)
-    model = SparseBoostClassifier(n_estimators=20, sparsity=0.8, random_state=0, warm_start=True)
+@pytest.mark.parametrize("sparsity", [0.5, 0.7, 0.8, 0.9])
+def test_a_weight_is_a_number_of_copies(sparsity):
+    """With other weights besides: rows that all weigh the same make splits that rounding decides."""
+    rng = np.random.default_rng(0)
+    times, weight = rng.integers(0, 4, 500), rng.uniform(0.5, 1.5, 500)
+    model = SparseBoostClassifier(
+        n_estimators=20, sparsity=sparsity, random_state=0, warm_start=True
+    )
     index = np.repeat(np.arange(500), times)
-    heavy = clone(model).fit(X[:500], Y[:500], sample_weight=times)
-    many = clone(model).fit(X[index], Y[index])
+    heavy = clone(model).fit(X[:500], Y[:500], sample_weight=times * weight)
+    many = clone(model).fit(X[index], Y[index], sample_weight=weight[index])
     np.testing.assert_allclose(many.estimator_weights_, heavy.estimator_weights_, rtol=1e-9)
     one, other = heavy._resume["run"]["held"], many._resume["run"]["held"]
     assert 1 < one.draws == other.draws < 20

@@ -42,7 +42,6 @@ ZERO_MASS = 1e-12
 @dataclass(frozen=True)
 class _Found:
     hypothesis: Hypothesis
-    density: Array
     direction: Array | Coded
     edge: float
     rows: int
@@ -132,9 +131,6 @@ class Run:
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
-        # Where the domain fixes no mass: one array for the densities of all rounds, since to get fresh
-        # memory from the system costs more than to fill it.
-        self._room = np.empty(0 if booster.ascent.domain.normalised else measure.entries.size)
         self.gain = 0.0
         self.total_step = 0.0
         self.rounds = 0
@@ -200,17 +196,7 @@ class Run:
     def density(self) -> Array:
         """The density of the current distribution, of mass one."""
         state = self.state
-        if state.mass == 1.0:
-            return state.density
-        return self._divided(np.empty_like(state.density))
-
-    def _divided(self, out: Array) -> Array:
-        """The density over its mass, into `out`."""
-        density, mass = self.state.density, self.state.mass
-        self.measure.threads.over(
-            out.size, lambda a, b: np.divide(density[a:b], mass, out=out[a:b])
-        )
-        return out
+        return state.density if state.mass == 1.0 else state.density / state.mass
 
     def _losses(self, h: Hypothesis) -> Array | Coded:
         """The loss vector of a hypothesis, as codes where it takes few values."""
@@ -222,24 +208,23 @@ class Run:
             return self.game.loss(self.producer.training_scores(h))
         return self.game.coded_loss(*known, self.measure.threads)
 
-    def _edge(self, density: Array, d: Array | Coded) -> float:
+    def _edge(self, d: Array | Coded) -> float:
+        density, mass = self.state.density, self.state.mass
         if isinstance(d, Coded):
-            return -math.fsum(d.values * d.masses(density, self.measure))
+            return -math.fsum(d.values * d.masses(density, self.measure, mass)) / mass
         (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
-        return -loss
+        return -loss / mass
 
     def _find(self) -> _Found | None:
         """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
-        density = self.state.density if self.state.mass == 1.0 else self._divided(self._room)
-        rows_density = self.measure.row_means(density)
-        trim, weighed = self.booster.trim, Weighed(rows_density, self.measure, self.places)
+        trim, weighed = self.booster.trim, self._weighed()
         if trim.samples and math.isinf(self.held.size):
             self._hold(self.held)  # none: what the last round gave up is not kept for this one
         for delta in trim.tries(self.last_edge, self.held):
             shown = trim.shown(weighed, delta, self.held)
             if shown.held is not self.held:
                 self._hold(shown.held)
-            found = self._found_on(shown, density, rows_density)
+            found = self._found_on(shown, weighed.density)
             estimate = None
             if found is not None:
                 estimate = self._estimate(found, shown)
@@ -250,6 +235,11 @@ class Run:
             self.held = trim.refused(shown, estimate)
         return None
 
+    def _weighed(self) -> Weighed:
+        """The rows as this round finds them."""
+        density, mass = self.state.density, self.state.mass
+        return Weighed(self.measure.row_means(density), self.measure, self.places, mass)
+
     def _hold(self, sample: Sample) -> None:
         """From now on show this sample; the producer may keep its rows at hand, and no others."""
         self.held = sample
@@ -257,7 +247,7 @@ class Run:
         if hold is not None:
             hold(sample.rows)
 
-    def _found_on(self, shown: Shown, density: Array, rows_density: Array) -> _Found | None:
+    def _found_on(self, shown: Shown, rows_density: Array) -> _Found | None:
         """A hypothesis for these rows that has a positive edge over all rows."""
         rows, lift = shown.rows, shown.lift
         weights = self._shown_weights(rows_density, rows)
@@ -265,16 +255,16 @@ class Run:
         if lift is not None:
             weights = weights * lift
             used = int(np.count_nonzero(weights))
-        for rewards in self._reward_tries(density, slice(None) if rows is None else rows):
+        for rewards in self._reward_tries(slice(None) if rows is None else rows):
             if rewards is not None and lift is not None:
                 rewards = rewards * lift[:, None]
             h = self.producer.produce(weights, rows, rewards, self.random_state)
             d = self._losses(h)
-            edge = self._edge(density, d)
+            edge = self._edge(d)
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                 h, d, edge = Negated(h), -d, -edge
             if edge > ZERO_EDGE:
-                return _Found(h, density, d, edge, used, exact=False)
+                return _Found(h, d, edge, used, exact=False)
         return None
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
@@ -287,43 +277,47 @@ class Run:
         ValueError
             If its edge is not that of the record: then these are other rows.
         """
-        density = self.density
-        weighed = Weighed(self.measure.row_means(density), self.measure, self.places)
-        held = self.booster.trim.again(weighed, self.held, sample)
+        held = self.booster.trim.again(self._weighed(), self.held, sample)
         if held is not self.held:
             self._hold(held)
         d = self._losses(hypothesis)
-        edge = self._edge(density, d)
+        edge = self._edge(d)
         if edge != record.edge:
             raise ValueError(
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        round = self._advance(_Found(hypothesis, density, d, edge, 0, self.exact))
+        round = self._advance(_Found(hypothesis, d, edge, 0, self.exact))
         self.samples.append(sample)
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
         return replace(round, record=replace(round.record, **kept))
 
     def _shown_weights(self, rows_density: Array, rows: NDArray[np.intp] | None) -> Array:
-        """The user's weights times the density, to be read only: with no weights it is the density."""
-        if rows is not None:
-            some = rows_density[rows]
-            return some if self._unit_weights else self.weights[rows] * some
-        if self._unit_weights:
+        """The user's weights times the density of mass one, to be read only in this round.
+
+        With no weights and a mass of one it is the density itself.
+        """
+        mass, at = self.state.mass, slice(None) if rows is None else rows
+        if rows is None and self._unit_weights and mass == 1.0:
             return rows_density
-        out = np.empty_like(rows_density)
-        self.measure.threads.over(
-            out.size, lambda a, b: np.multiply(self.weights[a:b], rows_density[a:b], out=out[a:b])
-        )
+        some, weights = rows_density[at], self.weights[at]
+        out = self.measure.of_rows.scratch() if rows is None else some
+
+        def work(a: int, b: int) -> None:
+            np.divide(some[a:b], mass, out=out[a:b])
+            if not self._unit_weights:
+                np.multiply(weights[a:b], out[a:b], out=out[a:b])
+
+        self.measure.threads.over(len(some), work)
         return out
 
-    def _reward_tries(self, density: Array, shown: Any) -> Iterator[Array | None]:
+    def _reward_tries(self, shown: Any) -> Iterator[Array | None]:
         if self.game.width == 1:
             yield None
             return
         if not self.learner.takes_costs:
             yield None
-        pairs = np.repeat(self.weights / self.game.width, self.game.width) * density
+        pairs = np.repeat(self.weights / self.game.width, self.game.width) * self.density
         yield self.game.rewards(pairs)[shown]
 
     def _estimate(self, found: _Found, shown: Shown) -> Estimate:
@@ -334,7 +328,7 @@ class Run:
         at: Any = slice(None)  # another shard may hide some even so
         if shown.rows is not None:
             at = (shown.rows[:, None] * width + np.arange(width)).reshape(-1)
-        mass = self.measure.entries[at] * found.density[at]
+        mass = self.measure.entries[at] * self.state.density[at]
         if shown.lift is not None:
             mass *= np.repeat(shown.lift, width)
         answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
@@ -352,13 +346,14 @@ class Run:
             booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
         )
         step = scaled(booster.step(situation), booster.learning_rate, situation)
-        moved = booster.ascent.move(self.state, d, step.size, measure, l1, step.guess)
+        before = self.state
+        moved = booster.ascent.move(before, d, step.size, measure, l1, step.guess)
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        settled = Settlement(
-            self.game, measure, d, found.density, step.size, self.total_step
-        ).added_to(RowSums(self.margins, self.push, self.trust), (found.rows, bytes_read))
+        settled = Settlement(self.game, measure, d, before, step.size, self.total_step).added_to(
+            RowSums(self.margins, self.push, self.trust), (found.rows, bytes_read)
+        )
         self.rounds = t
         self.last_edge = edge
         self.smallest_edge = min(self.smallest_edge, edge)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from maboost.boosting.game import Game
 from maboost.comm import bits_of, split_wide
 from maboost.messages import reduced
+from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, advance, entry_at
 from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
@@ -70,7 +71,7 @@ def _move(margins, values, codes, step):
 
 
 @njit(nogil=True, cache=True)
-def _settle(margins, density, base, share, push, trust, scale, low, sums):
+def _settle(margins, density, per_mass, base, share, push, trust, scale, low, sums):
     """Add a round to the evidence of each row: its density, and `share` of its margin.
 
     Adds to folded sums as of :func:`maboost.comm.fold_wide`: the measure of margins that are not
@@ -78,7 +79,7 @@ def _settle(margins, density, base, share, push, trust, scale, low, sums):
     """
     a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
     for i in range(margins.size):
-        margin, u = margins[i], density[i]
+        margin, u = margins[i], density[i] * per_mass
         push[i] += u
         trust[i] += margin * share
         x, y, z, bad = split_wide(value_at(base, i) if margin <= 0.0 else 0.0, scale, low)
@@ -122,7 +123,9 @@ def _in_order(bits):
 
 
 @njit(nogil=True, cache=True)
-def _settle_rows(margins, values, codes, step, density, base, share, push, trust, scale, low, sums):
+def _settle_rows(
+    margins, values, codes, step, density, per_mass, base, share, push, trust, scale, low, sums
+):
     """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
     most = densest = _in_order(bits_of(-np.inf))
     nonzero, least = 0, _in_order(bits_of(np.inf))
@@ -131,8 +134,8 @@ def _settle_rows(margins, values, codes, step, density, base, share, push, trust
         some, their = some_entries(values, codes, a, b)
         _move(margins[a:b], some, their, step)
         nonzero += _settle(
-            margins[a:b], density[a:b], value_part(base, a, b), share, push[a:b], trust[a:b],
-            scale, low, sums,
+            margins[a:b], density[a:b], per_mass, value_part(base, a, b), share, push[a:b],
+            trust[a:b], scale, low, sums,
         )  # fmt: skip
         least, most, densest = _extremes(margins[a:b], density[a:b], least, most, densest)
     return nonzero, least, most, densest
@@ -156,12 +159,12 @@ class RowSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Settlement:
-    """A round to be added to the sums: a step along `direction`, found under `density`."""
+    """A round to be added to the sums: a step along `direction`, departing from `state`."""
 
     game: Game
     measure: BaseMeasure
     direction: Array | Coded
-    density: Array
+    state: AscentState
     step: float
     total_step: float
 
@@ -186,10 +189,11 @@ class Settlement:
         both = rows.unfolded(folded)
         if both is None:  # a density beyond the grid
             wrong = self.game.worst_margins(sums.margins) <= 0.0
-            square = self.measure.row_means(self.density) ** 2
+            square = (self.measure.row_means(self.state.density) / self.state.mass) ** 2
             both = rows.integrals([wrong.astype(np.float64), square])
         held, *counted = counted.tolist()
         least, most, densest = ends.tolist()
+        densest /= self.state.mass
         return Settled(both[0], both[1], held / rows.count, -least, most, densest, counted)
 
     def _part_added_to(
@@ -198,7 +202,7 @@ class Settlement:
         """Some rows: folded sums; how many densities are not zero, and the extremes as integers."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
         entries = slice(part.start * width, part.stop * width)
-        margins, density, step = sums.margins[entries], self.density[entries], self.step
+        margins, density, step = sums.margins[entries], self.state.density[entries], self.step
         values, codes = (d.values, d.codes[entries]) if isinstance(d, Coded) else (d[entries], None)
         if width > 1:  # the pairs move by themselves, and the worst of each row is settled
             advance(sums.margins, d, entries, -step, sums.margins)
@@ -209,7 +213,7 @@ class Settlement:
             values, codes, step = np.zeros(len(margins)), None, 0.0
         found = np.zeros((2, 4), dtype=np.int64)
         others: tuple[int, int, int, int] = _settle_rows(
-            margins, values, codes, step, density, rows.base(part), 1.0 / self.total_step,
-            sums.push[part], sums.trust[part], *rows.grid.factors, found,
+            margins, values, codes, step, density, 1.0 / self.state.mass, rows.base(part),
+            1.0 / self.total_step, sums.push[part], sums.trust[part], *rows.grid.factors, found,
         )  # fmt: skip
         return found, others

@@ -80,7 +80,7 @@ class Trim:
 
     def shown(self, rows: Weighed, delta: float, held: Sample) -> Shown:
         """The rows to show, given what is held from the rounds before."""
-        some = shown_rows(rows.density, delta, rows.measure)
+        some = shown_rows(rows.density, delta * rows.mass, rows.measure)
         if self.mass != "auto" or delta == 0.0:
             return Shown(some, None, held, hides=delta > 0.0)
         if _pays(some, rows.density, rows.measure.of_rows):
@@ -221,15 +221,18 @@ class Weighed(NamedTuple):
     Parameters
     ----------
     density : array of shape (n_rows,)
-        Of the distribution, averaged over the entries of a row.
+        Of the distribution times `mass`, averaged over the entries of a row.
     measure : BaseMeasure
     places : array of shape (n_rows,), optional
         A number in [0, 1) a row, from its content: samples are drawn by it.
+    mass : float, default=1.0
+        The integral of the density.
     """
 
     density: Array
     measure: BaseMeasure
     places: Array | None = None
+    mass: float = 1.0
 
     def need_places(self, who: str) -> Array:
         """The places, which `who` cannot do without."""
