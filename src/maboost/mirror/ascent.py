@@ -33,6 +33,7 @@ from maboost.mirror.coded import Coded, advance, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
 from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import Potentials
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
@@ -219,15 +220,14 @@ class MirrorAscent:
             measure.threads.over(theta.size, shift)
         else:
             new = theta
-        reached = projected.potential() if self.update == "active" else None
-        if reached is not None:  # u log u - phi(u) = u - 1, of integral zero
-            return AscentState(new, density, 1.0, 0.0), reached
-        reached, potential, mass = self._potentials(theta, new, density, measure)
-        return AscentState(new, density, 1.0 if normalised else mass, potential), reached
+        found = projected.potentials() if self.update == "active" else None
+        found = found or self._potentials(theta, new, density, measure)
+        mass = 1.0 if normalised else found.mass
+        return AscentState(new, density, mass, found.dual), found.theta
 
     def _potentials(
         self, theta: Array, new: Array, density: Array, measure: BaseMeasure
-    ) -> list[float]:
+    ) -> Potentials:
         """The potential at theta and at the new dual point, and the mass."""
         regularizer = self.regularizer
         euclidean = type(regularizer) is Euclidean
@@ -242,11 +242,11 @@ class MirrorAscent:
             cost = regularizer.phi(u)
             return [theta[part] * u - cost, new[part] * u - cost, u]
 
-        return measure.integrals_of(columns, 3)
+        return Potentials(*measure.integrals_of(columns, 3))
 
     def _fast_potentials(
         self, theta: Array, new: Array, density: Array, measure: BaseMeasure, euclidean: bool
-    ) -> list[float] | None:
+    ) -> Potentials | None:
         """The same in one pass; for entropy the dual point gives the logarithm."""
         caps: Array | float = math.inf
         if self.update == "lazy" and not euclidean:
@@ -254,16 +254,14 @@ class MirrorAscent:
             caps = domain.row_caps() if domain.normalised else domain.entry_cap()
         log_caps = np.log(caps)
         grid = measure.grid.factors
-        # new u - phi(u) = u - 1 where new = log u, and theta u = u^2 where u = max(theta, 0): known
-        is_log = self.update == "active" and not euclidean
-        is_square = euclidean and not self.domain.normalised and math.isinf(self.domain.entry_cap())
+        is_log = self.update == "active" and not euclidean  # then new u - phi(u) = u - 1
 
         def block(part: slice) -> NDArray[np.int64]:
             u, base = density[part], measure.base(part)
             limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
             found = [
                 potential(not euclidean, at[part], new[part], u, limits, base, *grid)
-                for at in ([theta] if is_log or is_square else [theta, new])
+                for at in ([theta] if is_log else [theta, new])
             ]
             if not self.domain.normalised:
                 found.append(fold_wide(u, measure.entries[part], *grid))
@@ -273,7 +271,7 @@ class MirrorAscent:
         if found is None:
             return None
         mass = 1.0 if self.domain.normalised else found.pop()
-        return [found[0], mass - 1.0 if is_log else found[-1], mass]
+        return Potentials(found[0], mass - 1.0 if is_log else found[-1], mass)
 
     def _move_twice(
         self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure

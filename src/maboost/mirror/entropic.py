@@ -17,6 +17,7 @@ from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import (
+    Potentials,
     Projected,
     joined,
     mass_scale,
@@ -54,7 +55,7 @@ def project_entropy(
         center,
         tau,
         lambda: problem.dual(tau),
-        lambda: problem.potential(tau),
+        lambda: problem.potentials(tau),
     )
 
 
@@ -173,16 +174,17 @@ class _Problem:
         self.excess = self.measure.folded_here(work)
         return out
 
-    def potential(self, tau: float) -> float | None:
-        """What the potential is at theta: its shift, and on capped entries what lies above them.
+    def potentials(self, tau: float) -> Potentials | None:
+        """That of theta is its shift, and on capped entries what lies above them.
 
         Where log u = (theta - center) - tau, theta u - phi(u) = (center + tau) u + u - 1, and the
-        integral of u is one.
+        integral of u is one. The dual point is log u.
         """
+        shift = self.center + tau
         if self.unbounded:
-            return self.center + tau
+            return Potentials(shift, 0.0, 1.0)
         excess = self.measure.unfolded(self.measure.comm.allreduce(self.excess, "sum"))
-        return None if excess is None else (self.center + tau) + excess[0]
+        return None if excess is None else Potentials(shift + excess[0], 0.0, 1.0)
 
     def scale_under_caps(self, guess: float | None) -> float | None:
         """Newton's method inside a bracket, which moves where it misses the root."""

@@ -337,6 +337,27 @@ def clip_density(theta, caps, center, tau, out):
         out[i] = min(max((theta[i] - center) - tau, 0.0), value_at(caps, i))
 
 
+@njit(nogil=True, cache=True)
+def positive_part(theta, base, scale, low, out):
+    """Out = max(theta, 0); the integers of :func:`maboost.comm.fold_wide` for half its square and itself."""
+    a, b, c, d, e, f, unfit = 0, 0, 0, 0, 0, 0, 0
+    for i in range(theta.size):
+        u = max(theta[i], 0.0)
+        out[i] = u
+        mass = value_at(base, i) * u
+        x, y, z, bad = split_wide(0.5 * mass * u, scale, low)
+        a += x
+        b += y
+        c += z
+        unfit += bad
+        x, y, z, bad = split_wide(mass, scale, low)
+        d += x
+        e += y
+        f += z
+        unfit += bad
+    return a, b, c, unfit, d, e, f, unfit
+
+
 # --------------------------------------------------------------------------------------------------
 # what a step reached
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,18 @@ from numpy.typing import NDArray
 from maboost.comm import FixedPoint, fixed_point
 from maboost.mirror.measure import BaseMeasure
 
-__all__ = ["Projected"]
+__all__ = ["Potentials", "Projected"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class Potentials(NamedTuple):
+    """Integrals of theta u - phi(u), of dual u - phi(u), and of u, the density of a projection."""
+
+    theta: float
+    dual: float
+    mass: float
 
 
 class Projected:
@@ -43,13 +52,13 @@ class Projected:
         center: float,
         tau: float,
         dual: Callable[[], Array],
-        potential: Callable[[], float | None] = lambda: None,
+        potentials: Callable[[], Potentials | None] = lambda: None,
     ) -> None:
         self.density = density
         self.center = center
         self.tau = tau
         self._dual = dual
-        self._potential = potential
+        self._potentials = potentials
 
     @cached_property
     def dual(self) -> Array:
@@ -59,12 +68,12 @@ class Projected:
         """
         return self._dual()
 
-    def potential(self) -> float | None:
-        """The integral of theta * density - phi(density), where that is easily known.
+    def potentials(self) -> Potentials | None:
+        """What can be said of the density without another pass; None where that is nothing.
 
         To be asked for after :attr:`dual`, by all shards.
         """
-        return self._potential()
+        return self._potentials()
 
 
 def part_of(caps: Array | float, part: slice) -> Array | float:
