@@ -326,11 +326,9 @@ def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArra
     Rows of density zero are never shown. The lightest are chosen by density, not by weight, and rows
     of equal density stay together: otherwise a row of weight two would differ from the row twice.
     """
-    level = 0.0
-    if delta > 0.0:
-        level = lower_tail(row_density, measure.rows_base * row_density, delta, measure).level
-    elif measure.minimum_here(row_density) > 0.0:
-        return None
+    if delta == 0.0:
+        return measure.support(row_density)
+    level = lower_tail(row_density, measure.rows_base * row_density, delta, measure).level
     least = max(level, math.ulp(0.0))
     parts = measure.threads.over(
         row_density.size, lambda a, b: a + np.flatnonzero(row_density[a:b] >= least)

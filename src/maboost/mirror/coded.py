@@ -15,14 +15,16 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from maboost.comm import fixed_point, split
+from maboost.comm import FixedPoint, fixed_point, split
 from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
+_FEW = 4  # times as many entries: to pick out fewer is not worth it
 _STRIP = 512  # rows whose terms stay in the first cache
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
@@ -55,14 +57,32 @@ def _mass_by_code(density, base, codes, scale, sums):
     highs, lows = np.empty(_STRIP, np.int64), np.empty(_STRIP, np.int64)
     flat, table = sums.reshape(-1), np.uint64(2 * sums.shape[1])
     for start in range(0, codes.size, _STRIP):
-        u, weight = density[start : start + _STRIP], value_part(base, start, start + _STRIP)
+        u, weight = (
+            value_part(density, start, start + _STRIP),
+            value_part(base, start, start + _STRIP),
+        )
         code = codes[start : start + _STRIP]
         for i in range(code.size):
-            highs[i], lows[i] = split(value_at(weight, i) * u[i], scale[0], scale[1], scale[2])
+            mass = value_at(weight, i) * value_at(u, i)
+            highs[i], lows[i] = split(mass, scale[0], scale[1], scale[2])
         for i in range(code.size):
             at = (np.uint64(i) & _THREE) * table + _TWO * code[i]
             flat[at] += highs[i]
             flat[at + _ONE] += lows[i]
+
+
+def mass_by_code(
+    density: Array | float,
+    base: Array | float,
+    codes: NDArray[np.uint16],
+    count: int,
+    grid: FixedPoint,
+) -> Integers:
+    """Sums of base * density over the entries of each of `count` codes, as pairs of integers."""
+    sums = np.zeros((4, count, 2), dtype=np.int64)
+    _mass_by_code(density, base, codes, grid[:3], sums)
+    joined: Integers = sums.sum(axis=0)
+    return joined
 
 
 @njit(nogil=True, cache=True)
@@ -104,6 +124,35 @@ def coded_moments(p, base, caps, codes, factors, values, scale):
     return m_high, m_low, l_high, l_low, h0, h1, h2
 
 
+@njit(nogil=True, cache=True)
+def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound, scale):
+    """Sums over the weights at the end of a step, as :func:`coded_moments`, and how many lie beyond `bound`.
+
+    The moving ones are the base measure of entries between zero and their cap.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(theta.size):
+        d = entry_at(values, codes, i) - less
+        x, cap = theta[i] + step * d - shift, value_at(caps, i)
+        moving = value_at(base, i) if (x > 0.0) & (x < cap) else 0.0
+        x = min(max(x, 0.0), cap)
+        beyond += x > bound
+        w = value_at(base, i) * min(x, bound)
+        high, low = split(w, scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        high, low = split(w * d, scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        high, low = split(moving, scale[0], scale[1], scale[2])
+        h0 += high
+        high, low = split(moving * d, scale[0], scale[1], scale[2])
+        h1 += high
+        high, low = split(moving * d * d, scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
+
+
 @dataclass(frozen=True)
 class Coded:
     """A direction as ``values[codes]``.
@@ -117,6 +166,11 @@ class Coded:
     values: Array
     codes: NDArray[np.uint16]
     _known: list[tuple[Array, Array]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def count(self) -> int:
+        """Codes there are."""
+        return len(self.values)
 
     @property
     def size(self) -> int:
@@ -140,15 +194,16 @@ class Coded:
         """
         if self._known and self._known[0][0] is density:
             return self._known[0][1]
-        grid = fixed_point(2.0 * total, measure.count)
+        grid, rows = fixed_point(2.0 * total, measure.count), measure.support(density)
 
-        def work(a: int, b: int) -> NDArray[np.int64]:
-            sums = np.zeros((4, len(self.values), 2), dtype=np.int64)
-            _mass_by_code(density[a:b], measure.base(slice(a, b)), self.codes[a:b], grid[:3], sums)
-            joined: NDArray[np.int64] = sums.sum(axis=0)
-            return joined
+        def work(a: int, b: int) -> Integers:
+            at = slice(a, b) if few is None else few[a:b]
+            base = measure.largest if measure.alike else measure.entries[at]
+            return mass_by_code(density[at], base, self.codes[at], self.count, grid)
 
-        sums = np.sum(measure.threads.over(self.codes.size, work), axis=0)
+        few = rows if rows is not None and _FEW * rows.size < self.codes.size else None
+        size = self.codes.size if few is None else few.size
+        sums = np.sum(measure.threads.over(size, work), axis=0)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         found = np.array([grid.value(*pair) for pair in pairs.tolist()])
         self._known[:] = [(density, found)]

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, coded_moments, entry_at, whole_direction
+from maboost.mirror.coded import Coded, coded_moments, euclidean_moments, whole_direction
 from maboost.mirror.kernels import value_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean
+from maboost.mirror.supported import Supported
 
 __all__ = ["Corrected", "joint_corrective", "shorter_shift"]
 
@@ -75,35 +76,6 @@ def entropy_weights(u, base, caps, moving):
         w = value_at(base, i) * (u[i] if free else cap)
         u[i] = w
         moving[i] = w if free else 0.0
-
-
-@njit(nogil=True, cache=True)
-def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound, scale):
-    """:func:`moments` of the weights at the end of a step, and how many lie beyond `bound`.
-
-    The moving ones are the base measure of entries between zero and their cap.
-    """
-    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
-    for i in range(theta.size):
-        d = entry_at(values, codes, i) - less
-        x, cap = theta[i] + step * d - shift, value_at(caps, i)
-        moving = value_at(base, i) if (x > 0.0) & (x < cap) else 0.0
-        x = min(max(x, 0.0), cap)
-        beyond += x > bound
-        w = value_at(base, i) * min(x, bound)
-        high, low = split(w, scale[0], scale[1], scale[2])
-        m_high += high
-        m_low += low
-        high, low = split(w * d, scale[0], scale[1], scale[2])
-        l_high += high
-        l_low += low
-        high, low = split(moving, scale[0], scale[1], scale[2])
-        h0 += high
-        high, low = split(moving * d, scale[0], scale[1], scale[2])
-        h1 += high
-        high, low = split(moving * d * d, scale[0], scale[1], scale[2])
-        h2 += high
-    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
 
 def joint_corrective(
@@ -240,8 +212,11 @@ class _Problem:
         self.coded: Coded | None = None
         self.reached: Reached | None = None
         self.active = ascent.update == "active"
+        self.supported: Supported | None = None
         if not self.entropy:
             self.direction: Array | Coded = direction
+            if isinstance(direction, Coded) and self.active and not ascent.domain.normalised:
+                self.supported = Supported.of(state.density, direction, measure)
         elif isinstance(direction, Coded) and not l1 and not self.endless:
             self.coded = direction
             self.powers = self._powers(ascent, state)
@@ -265,6 +240,8 @@ class _Problem:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
         if self.coded is not None and self.active:
             return self._sums_near_caps(self.coded, step, shift)
+        if self.supported is not None:
+            return self._sums_from_support(self.supported, step)
         work = self._entropy_work if self.entropy else self._euclidean_work
         if self.coded is not None:
             work = self._coded_work
@@ -282,6 +259,16 @@ class _Problem:
         if self.reached is None or not self.reached.holds(factors):
             self.reached = Reached.near(factors, coded, self.powers, self.caps, self.measure)
         return self.reached.moments(factors, coded.values, self.measure, self.grid)
+
+    def _sums_from_support(self, supported: Supported, step: float) -> list[float]:
+        """The same, from a pass over the entries of positive density."""
+        assert isinstance(self.direction, Coded)
+        assert isinstance(self.caps, float)
+        values = self.direction.values - self.l1
+        sums, self.clipped = supported.moments(
+            step, values, self.caps, self.bound, self.measure, self.grid
+        )
+        return sums
 
     def _euclidean_work(self, a: int, b: int, step: float, shift: float) -> Integers:
         part, d = slice(a, b), self.direction

@@ -55,6 +55,28 @@ def weighted_mass(values, base, scale):
 
 
 @njit(nogil=True, cache=True)
+def count_positive(values):
+    """How many values are positive."""
+    count = 0
+    for i in range(values.size):
+        count += values[i] > 0.0
+    return count
+
+
+@njit(nogil=True, cache=True)
+def list_positive(values, start, count):
+    """`start` plus the place of each of the `count` positive values.
+
+    Nothing branches on one: write always, advance where positive.
+    """
+    places, n = np.empty(count + 1, dtype=np.intp), 0
+    for i in range(values.size):
+        places[n] = start + i
+        n += values[i] > 0.0
+    return places[:count]
+
+
+@njit(nogil=True, cache=True)
 def marks_for(n):
     """Room for the marks of n entries, padded with zeros to whole 8-byte words."""
     marks = np.empty(-(-n // 8) * 8, dtype=np.uint8)

@@ -17,6 +17,7 @@ from maboost.comm import (
     reproducible_sum,
     reproducible_sums,
 )
+from maboost.mirror import kernels
 from maboost.threads import Threads
 
 __all__ = ["BaseMeasure"]
@@ -86,6 +87,7 @@ class BaseMeasure:
         self._scratch: Array | None = None
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
+        self._support: tuple[Array, NDArray[np.intp] | None] | None = None
 
     @property
     def rows(self) -> int:
@@ -127,6 +129,24 @@ class BaseMeasure:
         if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
         return known[1]
+
+    def support(self, density: Array) -> NDArray[np.intp] | None:
+        """Where this shard's density is positive; None: everywhere. Kept for the last density asked."""
+        if self._support is None or self._support[0] is not density:
+            self._support = density, self._positive_places(density)
+        return self._support[1]
+
+    def _positive_places(self, values: Array) -> NDArray[np.intp] | None:
+        def work(a: int, b: int) -> tuple[int, int, int]:
+            return a, b, kernels.count_positive(values[a:b])
+
+        counted = self.threads.over(values.size, work)
+        if sum(count for *_, count in counted) == values.size:
+            return None
+        found: list[NDArray[np.intp]] = self.threads.each(
+            counted, lambda part: kernels.list_positive(values[part[0] : part[1]], part[0], part[2])
+        )
+        return np.concatenate(found)
 
     def highest_caps(self, caps: Array | float) -> tuple[float, float]:
         """The highest cap over all shards, and the highest that is finite (minus infinity: none is).

@@ -1,0 +1,103 @@
+"""Steps from a density that is zero nearly everywhere.
+
+Off the plane of mass one a Euclidean step moves every entry by itself: one that starts from zero ends at a
+value that only its code decides. Newton's method for the step passes over the entries of positive density
+alone; of all others it is enough to know how much of the base measure each code has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import FixedPoint, fixed_point, global_count
+from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code
+from maboost.mirror.measure import BaseMeasure
+
+__all__ = ["Supported"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_FEW = 0.25  # of all entries
+
+
+class Supported(NamedTuple):
+    """The entries of positive density, and what is known of the others by code.
+
+    Attributes
+    ----------
+    density, codes : arrays of shape (n,)
+        Of this shard's entries of positive density.
+    base : array of shape (n,) or float
+        Their measure.
+    empty : array of shape (n_codes,)
+        The measure of all shards' entries of density zero.
+    """
+
+    density: Array
+    codes: NDArray[np.uint16]
+    base: Array | float
+    empty: Array
+
+    @classmethod
+    def of(cls, density: Array, coded: Coded, measure: BaseMeasure) -> Supported | None:
+        """None unless the entries of positive density are few, over all shards."""
+        rows = measure.support(density)
+        count = density.size if rows is None else rows.size
+        if global_count(count, measure.comm) > _FEW * measure.count or rows is None:
+            return None
+        codes, grid = coded.codes[rows], fixed_point(1.0, measure.count)
+        base = measure.largest if measure.alike else measure.entries[rows]
+
+        def work(a: int, b: int) -> Integers:
+            return mass_by_code(1.0, measure.base(slice(a, b)), coded.codes[a:b], coded.count, grid)
+
+        sums = np.sum(measure.threads.over(density.size, work), axis=0)
+        sums -= mass_by_code(1.0, base, codes, coded.count, grid)
+        pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
+        empty = np.array([grid.value(*pair) for pair in pairs.tolist()])
+        return cls(density[rows], codes, base, empty)
+
+    def moments(
+        self,
+        step: float,
+        values: Array,
+        cap: float,
+        bound: float,
+        measure: BaseMeasure,
+        grid: FixedPoint,
+    ) -> tuple[list[float], bool]:
+        """Mass and loss of the next density, sums of (1, d, d^2) over the base measure of its free
+        entries, and whether one is beyond `bound`; `values` are the losses by code.
+        """
+
+        def work(a: int, b: int) -> tuple[int, ...]:
+            base = self.base if isinstance(self.base, float) else self.base[a:b]
+            found: tuple[int, ...] = euclidean_moments(
+                self.density[a:b],
+                values,
+                self.codes[a:b],
+                0.0,
+                base,
+                cap,
+                step,
+                0.0,
+                bound,
+                grid[:3],
+            )
+            return found
+
+        parts = np.array(measure.threads.over(self.codes.size, work), dtype=np.int64)
+        total = measure.comm.allreduce(parts.sum(axis=0), "sum").tolist()
+        ends = step * values
+        free = self.empty * ((ends > 0.0) & (ends < cap))
+        masses = self.empty * np.clip(ends, 0.0, min(cap, bound))
+        whole = [grid.value(*total[:2]), grid.value(*total[2:4])]
+        coarse = [grid.value(high, 0) for high in total[4:7]]
+        others = [masses, masses * values, free, free * values, free * values**2]
+        sums = [mine + float(np.sum(o)) for mine, o in zip([*whole, *coarse], others, strict=True)]
+        beyond = total[7] > 0 or bool(np.any((np.minimum(ends, cap) > bound) & (self.empty > 0.0)))
+        return sums, beyond
