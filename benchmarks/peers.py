@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import lightgbm as lgb
@@ -77,19 +78,28 @@ def adaboost_round(X: np.ndarray, y: np.ndarray, rounds: int = 3) -> float:
 REST = 0.05  # seconds
 
 
-def rounds_of(runs: dict[str, Any], repeats: int, warm: int = 3) -> dict[str, float]:
+def rounds_of(
+    runs: dict[str, Any],
+    repeats: int,
+    warm: int = 3,
+    before: Callable[[str], None] = lambda name: None,
+) -> dict[str, float]:
     """Median seconds a round, the runs taking turns so that all see the same machine.
+
+    `before` is called with a run's name before each of its rounds, and not timed.
 
     A short rest comes between them: OpenMP's threads go on spinning for some milliseconds after their
     work, on cores that belong to the next one.
     """
-    for run in runs.values():
+    for name, run in runs.items():
         for _ in range(warm):
+            before(name)
             run()
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
             time.sleep(REST if len(runs) > 1 else 0.0)
+            before(name)
             began = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - began)

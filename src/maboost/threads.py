@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from maboost.crew import Crew, available_cores
 
-__all__ = ["Threads", "available_threads"]
+__all__ = ["PICKED", "Threads", "available_threads"]
 
+PICKED = 1 << 13  # rows picked out here and there that are worth a thread
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

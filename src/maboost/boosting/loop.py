@@ -29,6 +29,7 @@ from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
 from maboost.mirror.tails import linear_minimum
+from maboost.threads import PICKED
 
 __all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
 
@@ -297,18 +298,18 @@ class Run:
 
         With no weights and a mass of one it is the density itself.
         """
-        mass, at = self.state.mass, slice(None) if rows is None else rows
+        mass = self.state.mass
         if rows is None and self._unit_weights and mass == 1.0:
             return rows_density
-        some, weights = rows_density[at], self.weights[at]
-        out = self.measure.of_rows.scratch() if rows is None else some
+        out = self.measure.of_rows.scratch() if rows is None else np.empty(len(rows))
 
         def work(a: int, b: int) -> None:
-            np.divide(some[a:b], mass, out=out[a:b])
+            at = slice(a, b) if rows is None else rows[a:b]
+            np.divide(rows_density[at], mass, out=out[a:b])
             if not self._unit_weights:
-                np.multiply(weights[a:b], out[a:b], out=out[a:b])
+                np.multiply(self.weights[at], out[a:b], out=out[a:b])
 
-        self.measure.threads.over(len(some), work)
+        self.measure.threads.over(len(out), work, None if rows is None else PICKED)
         return out
 
     def _reward_tries(self, shown: Any) -> Iterator[Array | None]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from maboost.comm import FixedPoint, fixed_point, split
 from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
+from maboost.threads import PICKED
 
 __all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
 
@@ -202,8 +203,11 @@ class Coded:
             return mass_by_code(density[at], base, self.codes[at], self.count, grid)
 
         few = rows if rows is not None and _FEW * rows.size < self.codes.size else None
-        size = self.codes.size if few is None else few.size
-        sums = np.sum(measure.threads.over(size, work), axis=0)
+        if few is None:
+            parts = measure.threads.over(self.codes.size, work)
+        else:
+            parts = measure.threads.over(few.size, work, PICKED)
+        sums = np.sum(parts, axis=0)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         found = np.array([grid.value(*pair) for pair in pairs.tolist()])
         self._known[:] = [(density, found)]

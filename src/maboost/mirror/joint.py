@@ -202,25 +202,26 @@ class _Problem:
         self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
         top, finite = measure.highest_caps(self.caps)
         self.endless = math.isinf(top)
+        self.active = ascent.update == "active"
+        self.direction = direction
+        self.supported: Supported | None = None
+        own_way = not (self.entropy or ascent.domain.normalised)  # every entry by itself
+        if own_way and self.active and isinstance(direction, Coded):
+            self.supported = Supported.of(state.density, direction, measure)
         highest = max(finite, 1.0)
         if self.endless:
-            highest = max(highest, 4.0 * measure.maximum(state.density))
+            some = state.density if self.supported is None else self.supported.density
+            highest = max(highest, 4.0 * measure.maximum(some))
         self.bound = 16.0 * highest
         self.grid = fixed_point(measure.largest * self.bound, measure.count)
         self.clipped = False
         self.l1 = l1
         self.coded: Coded | None = None
         self.reached: Reached | None = None
-        self.active = ascent.update == "active"
-        self.supported: Supported | None = None
-        if not self.entropy:
-            self.direction: Array | Coded = direction
-            if isinstance(direction, Coded) and self.active and not ascent.domain.normalised:
-                self.supported = Supported.of(state.density, direction, measure)
-        elif isinstance(direction, Coded) and not l1 and not self.endless:
+        if self.entropy and isinstance(direction, Coded) and not l1 and not self.endless:
             self.coded = direction
             self.powers = self._powers(ascent, state)
-        else:
+        elif self.entropy:
             dense = whole_direction(direction)
             self.dense = dense - l1 if l1 else dense
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from maboost.comm import FixedPoint, fixed_point, global_count
 from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code
 from maboost.mirror.measure import BaseMeasure
+from maboost.threads import PICKED
 
 __all__ = ["Supported"]
 
@@ -90,7 +91,7 @@ class Supported(NamedTuple):
             )
             return found
 
-        parts = np.array(measure.threads.over(self.codes.size, work), dtype=np.int64)
+        parts = np.array(measure.threads.over(self.codes.size, work, PICKED), dtype=np.int64)
         total = measure.comm.allreduce(parts.sum(axis=0), "sum").tolist()
         ends = step * values
         free = self.empty * ((ends > 0.0) & (ends < cap))

@@ -116,7 +116,7 @@ class _Growth:
 
     def __post_init__(self) -> None:
         self.numbers_rows = self.rows is None
-        self.leaf_of = np.zeros(self.data.rows if self.numbers_rows else 0, dtype=ROW)
+        self.leaf_of = np.empty(self.data.rows if self.numbers_rows else 0, dtype=ROW)
         self.n_bins = self.data.bins.counts
         categorical = self.data.bins.categorical
         self.categorical = categorical if categorical.any() else None
@@ -289,7 +289,9 @@ class _Growth:
             self._level_by_level()
         else:
             self._best_first(self.rules.max_leaf_nodes)
-        if self.numbers_rows and self.rows is not None:
+        if len(self.nodes) == 1:
+            self.leaf_of.fill(0)
+        elif self.numbers_rows and self.rows is not None:
             leaves = [(node.start, node.stop, node.id) for node in self.leaves]
             number_leaves(self.rows, leaves, self.leaf_of, self.threads)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maboost.crew import take_next
 from maboost.learners.tree.layout import CELL, ROOM
-from maboost.threads import Threads
+from maboost.threads import PICKED, Threads
 
 __all__ = ["Packing", "class_histograms", "pack_weights", "reward_histograms"]
 
@@ -57,20 +57,33 @@ def _pack(weights, per_unit, count_bits, out):
         out[i] = (np.int64(weights[i] * per_unit + 0.5) << count_bits) + 1
 
 
+@njit(nogil=True, cache=True)
+def _pack_at(weights, rows, per_unit, count_bits, out):
+    for i in range(weights.size):
+        out[rows[i]] = (np.int64(weights[i] * per_unit + 0.5) << count_bits) + 1
+
+
 def pack_weights(
     weights: Array,
     packing: Packing,
     threads: Threads | None = None,
     out: NDArray[np.int64] | None = None,
+    rows: NDArray[np.intp] | None = None,
 ) -> NDArray[np.int64]:
-    """Cells of single rows, into `out` if given: the weight in the high bits and a count of one."""
+    """Cells of single rows, into `out` if given: the weight in the high bits and a count of one.
+
+    Those of `rows` go to their places there, and the others are left as they are.
+    """
     cells = np.empty(len(weights), dtype=CELL) if out is None else out
     per_unit = 1.0 / packing.unit  # a power of two: exact
 
     def work(a: int, b: int) -> None:
-        _pack(weights[a:b], per_unit, packing.count_bits, cells[a:b])
+        if rows is None:
+            _pack(weights[a:b], per_unit, packing.count_bits, cells[a:b])
+        else:
+            _pack_at(weights[a:b], rows[a:b], per_unit, packing.count_bits, cells)
 
-    (threads or Threads()).over(len(weights), work)
+    (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
     return cells
 
 

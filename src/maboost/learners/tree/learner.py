@@ -158,24 +158,18 @@ class TreeProducer:
     ) -> Rewards:
         (total,), (count,) = counted_sums([weights], self.learner.comm, self.learner.threads)
         packing = Packing.of(count, total)
-        out = self._cells(len(weights)) if rows is None and self.n_classes == 2 else None
-        cells = pack_weights(weights, packing, self.learner.threads, out)
-        if self.n_classes > 2:
-            assert rewards is not None
-            whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
-            cells = np.column_stack([whole, cells])
-        labels = table.labels if self.n_classes == 2 else None
-        return Rewards(self._scattered(cells, rows, table.data.rows), labels, packing.count_bits)
-
-    def _scattered(
-        self, cells: NDArray[np.int64], rows: NDArray[np.intp] | None, among: int
-    ) -> NDArray[np.int64]:
-        """Cells of the shown rows at their places in the table; the others are never looked at."""
-        if rows is None:
-            return cells
-        room = self._cells(among, *cells.shape[1:])
-        room[rows] = cells
-        return room
+        threads, among = self.learner.threads, table.data.rows
+        if self.n_classes == 2:  # cells of rows that are not shown are never looked at
+            cells = pack_weights(weights, packing, threads, self._cells(among), rows)
+            return Rewards(cells, table.labels, packing.count_bits)
+        assert rewards is not None
+        whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
+        cells = np.column_stack([whole, pack_weights(weights, packing, threads)])
+        if rows is not None:
+            room = self._cells(among, cells.shape[1])
+            room[rows] = cells
+            cells = room
+        return Rewards(cells, None, packing.count_bits)
 
     def _cells(self, *shape: int) -> NDArray[np.int64]:
         """Room for cells; kept, since fresh memory costs more than to fill it."""
