@@ -47,8 +47,9 @@ class Supported(NamedTuple):
     def of(cls, density: Array, coded: Coded, measure: BaseMeasure) -> Supported | None:
         """None unless the entries of positive density are few, over all shards."""
         rows = measure.support(density)
-        count = density.size if rows is None else rows.size
-        if global_count(count, measure.comm) > _FEW * measure.count or rows is None:
+        if rows is None:  # all of this shard's, which may be few among those of all shards
+            rows = np.arange(density.size)
+        if global_count(rows.size, measure.comm) > _FEW * measure.count:
             return None
         codes, grid = coded.codes[rows], fixed_point(1.0, measure.count)
         base = measure.largest if measure.alike else measure.entries[rows]
