@@ -13,7 +13,7 @@ from tests.helpers import cuts, examples, on_shards, seeds
 from maboost.comm import fixed_point
 from maboost.mirror import BaseMeasure
 from maboost.mirror.coded import Coded
-from maboost.mirror.reached import Reached
+from maboost.mirror.reached import _FURTHER, Reached
 
 
 def problem(seed, n, alike, one_cap):
@@ -33,7 +33,7 @@ def moments(reached, factors, coded, measure):
 
 @given(
     seed=seeds, n=st.integers(1, 9000), alike=st.booleans(), one_cap=st.booleans(),
-    further=st.floats(0.3, 2.0),
+    further=st.floats(0.3, _FURTHER),
 )  # fmt: skip
 @examples(80)
 def test_moments_are_those_of_all_rows(seed, n, alike, one_cap, further):
@@ -54,9 +54,9 @@ def test_moments_are_those_of_all_rows(seed, n, alike, one_cap, further):
 def test_it_says_where_it_no_longer_holds():
     weights, density, caps, coded, factors = problem(0, 50, True, True)
     reached = Reached.near(factors, coded, density, caps, BaseMeasure(weights))
-    assert reached.holds(2.0 * factors)
+    assert reached.holds(_FURTHER * factors)
     beyond = factors.copy()
-    beyond[2] *= 2.001
+    beyond[2] *= 1.001 * _FURTHER
     assert not reached.holds(beyond)
 
 

@@ -24,7 +24,7 @@ __all__ = ["Reached"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_FURTHER = 2.0  # times the factors of a first step: Newton's method seldom goes beyond
+_FURTHER = 1.3  # times the factors of a first step: Newton's method seldom goes beyond
 
 
 @njit(nogil=True, cache=True)

@@ -29,7 +29,7 @@ from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import joined
+from maboost.mirror.projected import joined, part_of
 from maboost.threads import Threads
 
 __all__ = ["LowerTail", "linear_minimum", "lower_tail"]
@@ -78,7 +78,7 @@ def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
     a, b, c, d = 0, 0, 0, 0
     for i in range(values.size):
         below = values[i] < low
-        weight = weights[i] if below else 0.0
+        weight = kernels.value_at(weights, i) if below else 0.0
         high_part, rest = split(weight, weight_scale[0], weight_scale[1], weight_scale[2])
         a += high_part
         b += rest
@@ -103,7 +103,7 @@ def _classify(values, weights, low, high, weight_scale, moment_scale):
         stop = min(start + kernels.STRIP, values.size)
         for i in range(stop - start, kernels.STRIP):
             marks[i] = 0
-        some, their = values[start:stop], weights[start:stop]
+        some, their = values[start:stop], kernels.value_part(weights, start, stop)
         _below(some, their, low, high, weight_scale, moment_scale, marks, sums)
         n = kernels.append_marked(marks, start, rows, n)
     return sums, kernels.entries_at(rows[:n], values, weights, 0.0)
@@ -115,7 +115,7 @@ class _Open(NamedTuple):
     Attributes
     ----------
     values, weights : arrays
-        This shard's; those of all shards where `comm` is of one.
+        This shard's (one number where all weigh the same); those of all shards where `comm` is of one.
     low, high : float
         The extent of the values over all shards.
     below : array
@@ -124,7 +124,7 @@ class _Open(NamedTuple):
     """
 
     values: Array
-    weights: Array
+    weights: Array | float
     low: float
     high: float
     below: Integers
@@ -169,7 +169,7 @@ class _Search:
 
         def work(a: int, b: int) -> tuple[Integers, Array]:
             found: tuple[Integers, Array] = _classify(
-                values[a:b], weights[a:b], low, high, *self.grids
+                values[a:b], part_of(weights, slice(a, b)), low, high, *self.grids
             )
             return found
 
@@ -177,10 +177,11 @@ class _Search:
 
     def _bucketed(self, part: _Open, factor: float) -> Integers:
         """The sums of this shard by bucket."""
+        weights = _each(part.weights, part.values)
 
         def work(a: int, b: int) -> Integers:
             sums = np.zeros((_BUCKETS, 4), dtype=np.int64)
-            _bucket_sums(part.values[a:b], part.weights[a:b], part.low, factor, *self.grids, sums)
+            _bucket_sums(part.values[a:b], weights[a:b], part.low, factor, *self.grids, sums)
             return sums
 
         found: Integers = np.sum(self.threads.over(part.values.size, work), axis=0)
@@ -196,7 +197,8 @@ class _Search:
         chosen = int(filled[-1]) if filled.size else 0
         below = running[chosen - 1] if chosen > 0 else part.below
         marks = self._members(part, factor, chosen)
-        held = np.stack([part.values[marks], part.weights[marks]])
+        weights = _each(part.weights, part.values)
+        held = np.stack([part.values[marks], weights[marks]])
         ends = np.array([-np.min(held[0], initial=np.inf), np.max(held[0], initial=-np.inf)])
         told, everyone = pooled(ends.view(np.int64), held, part.comm)
         low, high = told.view(np.float64).max(axis=0).tolist()
@@ -215,12 +217,20 @@ class _Search:
         return marks
 
 
-def _guess(values: Array, weights: Array, target: float, count: float) -> tuple[float, float]:
+def _each(weights: Array | float, values: Array) -> Array:
+    """A weight for every value."""
+    return weights if isinstance(weights, np.ndarray) else np.full(len(values), weights)
+
+
+def _guess(
+    values: Array, weights: Array | float, target: float, count: float
+) -> tuple[float, float]:
     """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
     pick = slice(0, values.size, max(values.size // _SAMPLE, 1))
     some = values[pick]
     order = np.argsort(some)
-    reached = np.cumsum(weights[pick][order]) * (count / some.size)
+    theirs = _each(part_of(weights, pick), some)
+    reached = np.cumsum(theirs[order]) * (count / some.size)
     rank = int(np.searchsorted(reached, target))
     blur = 4 + 4 * math.isqrt(rank * (some.size - rank) // some.size)  # standard deviations
     low, high = rank - blur, rank + blur
@@ -232,7 +242,7 @@ def _guess(values: Array, weights: Array, target: float, count: float) -> tuple[
 
 def lower_tail(
     values: Array,
-    weights: Array,
+    weights: Array | float,
     target: float,
     measure: BaseMeasure,
     heaviest: float | None = None,
@@ -240,7 +250,7 @@ def lower_tail(
 ) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
 
-    Where there are many rows, a sample of one shard says first between which values to look; the result
+    One number as `weights` is the weight of every value. Where there are many rows, a sample of one shard says first between which values to look; the result
     does not depend on it. Where they are known: `heaviest` is a bound of the weights, `extent` the smallest
     and the largest value, both over all shards.
 
@@ -257,7 +267,8 @@ def lower_tail(
     >>> lower_tail(np.array([3.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.5]), 0.75, rows)
     LowerTail(level=2.0, below=0.5, integral=1.0)
     """
-    some, their = np.ascontiguousarray(values), np.ascontiguousarray(weights)
+    some = np.ascontiguousarray(values)
+    their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
     between = -math.inf, math.inf
     if some.size and measure.count > 16 * _SAMPLE:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
@@ -266,7 +277,9 @@ def lower_tail(
         least, most = extent or (
             np.min(some[a:b], initial=np.inf), np.max(some[a:b], initial=-np.inf)
         )  # fmt: skip
-        heavy = np.max(their[a:b], initial=-np.inf) if heaviest is None else heaviest
+        heavy = heaviest
+        if heavy is None:
+            heavy = np.max(part_of(their, slice(a, b)), initial=-np.inf)
         return [-least, most, heavy]
 
     told = np.max(measure.threads.over(some.size, ends), axis=0)
@@ -317,7 +330,10 @@ def linear_minimum(
             return measure.minimum(rows) if extent is None else extent[0]
         caps = domain.row_caps()
         heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
-        return lower_tail(rows, measure.room(caps), 1.0, measure, heaviest, extent).integral
+        room: Array | float = heaviest
+        if isinstance(caps, np.ndarray) or not measure.alike:
+            room = measure.room(caps)
+        return lower_tail(rows, room, 1.0, measure, heaviest, extent).integral
     rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
     entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
     row = measure.room(domain.row_caps())[:, None]
