@@ -165,11 +165,10 @@ class MirrorAscent:
                 "an l1 term acts only where the mass is free: use Euclidean() with Orthant(); on a "
                 "simplex the l1 norm is constant"
             )
-        simplex = self.domain.normalised and self.domain.unbounded
-        passing = self.update == "active" and not simplex  # the next state does not keep it
-        theta = measure.scratch() if passing else np.empty_like(state.theta)
         expected = self._expected_shift(state, direction, step, measure, guess)
-        shift = expected or 0.0
+        shift, known = expected or 0.0, expected is not None
+        passing = self.update == "active" and not known  # the next state does not keep it
+        theta = measure.scratch() if passing else np.empty_like(state.theta)
 
         def ahead(a: int, b: int) -> None:
             advance(state.theta, direction, slice(a, b), step, theta, less=l1, shift=shift)
@@ -177,9 +176,9 @@ class MirrorAscent:
         measure.threads.over(theta.size, ahead)
         if self.via is not None:
             return self._move_twice(state, theta, whole_direction(direction), step, measure)
-        projected = project(
-            self.regularizer, self.domain, theta, measure, None if expected is None else 0.0
-        )
+        spend = self.update == "active" and known
+        near = 0.0 if known else None
+        projected = project(self.regularizer, self.domain, theta, measure, near, spend=spend)
         new, reached = self._arrive(theta, projected, measure)
         return Moved(new, state.potential - (reached + shift) - step * l1)
 

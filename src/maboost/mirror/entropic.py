@@ -37,9 +37,17 @@ _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's ran
 
 
 def project_entropy(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
+    theta: Array,
+    caps: Array | float,
+    measure: BaseMeasure,
+    guess: float | None,
+    out: Array,
+    spend: bool = False,
 ) -> Projected | None:
-    """Entropy with one entry a row; None where the range of theta needs the generic path."""
+    """Entropy with one entry a row; None where the range of theta needs the generic path.
+
+    Where the shift was known beforehand and theta may be spent, it becomes the dual point.
+    """
     own_top = _exponentials(theta, measure, out)
     problem = _Problem(theta, caps, measure, own_top, out)
     s = problem.scale(guess)
@@ -50,6 +58,8 @@ def project_entropy(
     if s is None or not 1e-12 < s < 1e12:
         return None
     center, tau = problem.center, -math.log(s)
+    if spend and center == 0.0 and abs(s - 1.0) <= _ROUNDING:
+        return problem.in_place()
     return Projected(
         problem.density(s),
         center,
@@ -125,8 +135,6 @@ class _Problem:
         if not self.unbounded:
             return self.scale_under_caps(guess)
         mass = self.mass()
-        if abs(mass - 1.0) <= _ROUNDING:
-            return 1.0
         return 1.0 / mass if mass > 1e-12 else None
 
     def mass(self) -> float:
@@ -146,8 +154,6 @@ class _Problem:
 
     def density(self, s: float) -> Array:
         """min(cap, s p), in place of p."""
-        if self.unbounded and s == 1.0:
-            return self.p
 
         def work(a: int, b: int) -> None:
             kernels.cap_density(self.p[a:b], part_of(self.caps, slice(a, b)), s)
@@ -155,10 +161,22 @@ class _Problem:
         self.measure.threads.over(self.theta.size, work)
         return self.p
 
+    def in_place(self) -> Projected:
+        """Where p has its mass already: only what is above its cap changes, p and theta alike."""
+        self.excess, grid = np.zeros(4, dtype=np.int64), self.measure.grid.factors
+
+        def work(part: slice) -> NDArray[np.int64]:
+            caps, base = part_of(self.caps, part), self.measure.base(part)
+            return np.array(
+                [kernels.cap_in_place(self.p[part], self.theta[part], caps, base, *grid)]
+            )
+
+        if not self.unbounded:
+            self.excess = self.measure.folded_here(work)
+        return Projected(self.p, 0.0, 0.0, lambda: self.theta, lambda: self.potentials(0.0))
+
     def dual(self, tau: float) -> Array:
         """The logarithms of the density; what caps take away is added up along the way."""
-        if self.unbounded and self.center + tau == 0.0:
-            return self.theta
         out, base, grid = np.empty_like(self.theta), self.measure.base, self.measure.grid.factors
 
         def work(part: slice) -> NDArray[np.int64]:
@@ -270,7 +288,12 @@ def _bits(value: float) -> Integers:
 
 
 def project_entropy_rows(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
+    theta: Array,
+    caps: Array | float,
+    measure: BaseMeasure,
+    guess: float | None,
+    out: Array,
+    spend: bool = False,
 ) -> Projected | None:
     """Entropy with several entries a row and caps on the rows' totals.
 
@@ -284,7 +307,7 @@ def project_entropy_rows(
     log_means = np.log(np.exp(inside).mean(axis=1))
     near = None if guess is None else guess - center
     totals = (tops - center) + log_means
-    found = project_entropy(totals, caps, measure.of_rows, near, np.empty_like(totals))
+    found = project_entropy(totals, caps, measure.of_rows, near, np.empty_like(totals), spend=True)
     if found is None:
         return None
     dual = (inside + (found.dual - log_means)[:, None]).reshape(-1)

@@ -10,6 +10,8 @@ run over every row have no branches, so that they vectorise.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
@@ -252,6 +254,28 @@ def cap_density(p, caps, s):
     for i in range(p.size):
         value, cap = s * p[i], value_at(caps, i)
         p[i] = value if value < cap else cap
+
+
+@njit(nogil=True, cache=True)
+def cap_in_place(p, theta, caps, base, scale, low):
+    """Where p = e^theta reaches its cap it becomes the cap, and theta its logarithm.
+
+    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (theta - log cap)
+    there, which is in few places.
+    """
+    a, b, c, unfit = 0, 0, 0, 0
+    for i in range(p.size):
+        cap = value_at(caps, i)
+        if p[i] >= cap:
+            top = math.log(cap)
+            term = value_at(base, i) * cap * (theta[i] - top)
+            high, middle, last, bad = split_wide(term, scale, low)
+            a += high
+            b += middle
+            c += last
+            unfit += bad
+            p[i], theta[i] = cap, top
+    return a, b, c, unfit
 
 
 @njit(nogil=True, cache=True)

@@ -41,6 +41,7 @@ def project(
     measure: BaseMeasure,
     guess: float | None = None,
     out: Array | None = None,
+    spend: bool = False,
 ) -> Projected:
     r"""Project the dual point `theta` onto `domain`.
 
@@ -56,6 +57,8 @@ def project(
         Where :math:`\tau` is expected; saves passes, does not change the result.
     out : array like `theta`, optional
         Where to put the density; not `theta` itself. Fresh memory can cost more than the projection.
+    spend : bool, default=False
+        Whether `theta` may be overwritten, and become part of the result.
 
     >>> import numpy as np
     >>> from maboost.mirror import CappedSimplex, Entropy
@@ -71,7 +74,7 @@ def project(
             f"out must be an array of its own of the shape of theta, {theta.shape}, got one of shape "
             f"{out.shape}" + (" that shares its memory" if out.shape == theta.shape else "")
         )
-    found = _projected(regularizer, domain, theta, measure, guess, out)
+    found = _projected(regularizer, domain, theta, measure, guess, out, spend)
     if found.density is out:
         return found
     np.copyto(out, found.density)
@@ -85,6 +88,7 @@ def _projected(
     measure: BaseMeasure,
     guess: float | None,
     out: Array,
+    spend: bool,
 ) -> Projected:
     """With the density in `out` where that saves a copy."""
     if not domain.normalised:
@@ -94,7 +98,7 @@ def _projected(
     found: Projected | None = None
     if type(regularizer) is Entropy:
         by_entry = project_entropy if separate else project_entropy_rows
-        found = by_entry(theta, caps, measure, guess, out)
+        found = by_entry(theta, caps, measure, guess, out, spend)
     elif type(regularizer) is Euclidean and separate:
         found = project_euclidean(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)
