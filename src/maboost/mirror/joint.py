@@ -167,7 +167,7 @@ def _by_leaf_sums(
     masses, d = masses[held], d[held]
     if not np.any(d > 0.0):
         return None
-    step = edge
+    step, last = edge, math.inf
     for _ in range(100):
         u = masses * np.exp(step * (d - d.max()))
         u /= u.sum()
@@ -179,8 +179,11 @@ def _by_leaf_sums(
         step += min(max(move, -2.0), 2.0)
         if not 0.0 < step < 60.0:
             return None
-        if abs(move) <= 1e-15 * step:
+        if (
+            abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step
+        ):  # rounding is all that is left
             break
+        last = abs(move)
     return Corrected(step, None)
 
 

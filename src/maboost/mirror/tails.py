@@ -68,8 +68,13 @@ def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums)
 
 @njit(nogil=True, cache=True)
 def _in_bucket(values, low, factor, last, chosen, marks):
+    """Mark the values in the chosen bucket; the least and the largest of them."""
+    least, most = np.inf, -np.inf
     for i in range(values.size):
         marks[i] = min(int((values[i] - low) * factor), last) == chosen
+        if marks[i]:
+            least, most = min(least, values[i]), max(most, values[i])
+    return least, most
 
 
 @njit(nogil=True, cache=True)
@@ -196,25 +201,34 @@ class _Search:
         filled = np.flatnonzero(sums[: chosen + 1].any(axis=1))  # never descend into an empty one
         chosen = int(filled[-1]) if filled.size else 0
         below = running[chosen - 1] if chosen > 0 else part.below
-        marks = self._members(part, factor, chosen)
+        marks, ends = self._members(part, factor, chosen)
+        if (
+            part.comm.size == 1 and -ends[0] == ends[1]
+        ):  # all alike, as margins of short trees often are
+            none = np.empty(0)
+            return _Open(none, none, ends[1], ends[1], below, part.comm)
         weights = _each(part.weights, part.values)
         held = np.stack([part.values[marks], weights[marks]])
-        ends = np.array([-np.min(held[0], initial=np.inf), np.max(held[0], initial=-np.inf)])
-        told, everyone = pooled(ends.view(np.int64), held, part.comm)
+        told, everyone = pooled(np.array(ends).view(np.int64), held, part.comm)
         low, high = told.view(np.float64).max(axis=0).tolist()
         if everyone is not None:
             return _Open(everyone[0], everyone[1], -low, high, below, SerialCommunicator())
         return _Open(held[0], held[1], -low, high, below, part.comm)
 
-    def _members(self, part: _Open, factor: float, chosen: int) -> NDArray[np.bool_]:
-        """Which values of this shard lie in the chosen bucket."""
+    def _members(
+        self, part: _Open, factor: float, chosen: int
+    ) -> tuple[NDArray[np.bool_], tuple[float, float]]:
+        """Which values of this shard lie in the chosen bucket; minus the least and the largest of them."""
         values, marks = part.values, np.empty(part.values.size, dtype=bool)
 
-        def work(a: int, b: int) -> None:
-            _in_bucket(values[a:b], part.low, factor, _BUCKETS - 1, chosen, marks[a:b])
+        def work(a: int, b: int) -> tuple[float, float]:
+            least, most = _in_bucket(
+                values[a:b], part.low, factor, _BUCKETS - 1, chosen, marks[a:b]
+            )
+            return -least, most
 
-        self.threads.over(values.size, work)
-        return marks
+        ends = np.max(self.threads.over(values.size, work), axis=0).tolist()
+        return marks, (ends[0], ends[1])
 
 
 def _each(weights: Array | float, values: Array) -> Array:
