@@ -301,7 +301,7 @@ class Run:
         mass = self.state.mass
         if rows is None and self._unit_weights and mass == 1.0:
             return rows_density
-        out = self.measure.of_rows.scratch() if rows is None else np.empty(len(rows))
+        out = self.measure.of_rows.array() if rows is None else np.empty(len(rows))
 
         def work(a: int, b: int) -> None:
             at = slice(a, b) if rows is None else rows[a:b]

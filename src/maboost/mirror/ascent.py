@@ -166,9 +166,8 @@ class MirrorAscent:
                 "simplex the l1 norm is constant"
             )
         expected = self._expected_shift(state, direction, step, measure, guess)
-        shift, known = expected or 0.0, expected is not None
-        passing = self.update == "active" and not known  # the next state does not keep it
-        theta = measure.scratch() if passing else np.empty_like(state.theta)
+        shift, near = (0.0, None) if expected is None else (expected, 0.0)
+        theta = measure.array()
 
         def ahead(a: int, b: int) -> None:
             advance(state.theta, direction, slice(a, b), step, theta, less=l1, shift=shift)
@@ -176,9 +175,10 @@ class MirrorAscent:
         measure.threads.over(theta.size, ahead)
         if self.via is not None:
             return self._move_twice(state, theta, whole_direction(direction), step, measure)
-        spend = self.update == "active" and known
-        near = 0.0 if known else None
-        projected = project(self.regularizer, self.domain, theta, measure, near, spend=spend)
+        projected = project(
+            self.regularizer, self.domain, theta, measure, near, measure.array(),
+            spend=self.update == "active",
+        )  # fmt: skip
         new, reached = self._arrive(theta, projected, measure)
         return Moved(new, state.potential - (reached + shift) - step * l1)
 
@@ -211,7 +211,7 @@ class MirrorAscent:
             new = projected.dual
         elif normalised and (projected.center or projected.tau):
             # a common shift changes no projection: take it out before it grows
-            new = np.empty_like(theta)
+            new = measure.array()
 
             def shift(a: int, b: int) -> None:
                 shifted(theta[a:b], projected.center, projected.tau, new[a:b])

@@ -177,7 +177,7 @@ class _Problem:
 
     def dual(self, tau: float) -> Array:
         """The logarithms of the density; what caps take away is added up along the way."""
-        out, base, grid = np.empty_like(self.theta), self.measure.base, self.measure.grid.factors
+        out, base, grid = self.measure.array(), self.measure.base, self.measure.grid.factors
 
         def work(part: slice) -> NDArray[np.int64]:
             if self.unbounded:

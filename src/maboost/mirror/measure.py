@@ -17,6 +17,7 @@ from maboost.comm import (
     reproducible_sum,
     reproducible_sums,
 )
+from maboost.memory import Shelf
 from maboost.mirror import kernels
 from maboost.threads import Threads
 
@@ -84,7 +85,7 @@ class BaseMeasure:
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
         self._of_rows: BaseMeasure | None = None
-        self._scratch: Array | None = None
+        self._shelf = Shelf(self.rows * width)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
         self._support: tuple[Array, NDArray[np.intp] | None] | None = None
@@ -108,11 +109,9 @@ class BaseMeasure:
         """
         return self.largest if self.alike else self.entries[part]
 
-    def scratch(self) -> Array:
-        """A number an entry, for the use of one call; kept, since fresh memory costs more than to fill it."""
-        if self._scratch is None:
-            self._scratch = np.empty(self.rows * self.width)
-        return self._scratch
+    def array(self) -> Array:
+        """A number an entry, still to be written; the memory of one that nobody holds any more."""
+        return self._shelf.array()
 
     @property
     def of_rows(self) -> BaseMeasure:

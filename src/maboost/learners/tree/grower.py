@@ -109,6 +109,7 @@ class _Growth:
     threads: Threads
     rng: np.random.RandomState
     comm: Communicator
+    leaf_of: NDArray[np.int32]  # of all rows, to be told where no list of rows is given
     nodes: list[_Node] = field(default_factory=list)
     children: dict[int, tuple[int, int]] = field(default_factory=dict)
     leaves: list[_Node] = field(default_factory=list)  # whose rows do not know it yet
@@ -116,7 +117,6 @@ class _Growth:
 
     def __post_init__(self) -> None:
         self.numbers_rows = self.rows is None
-        self.leaf_of = np.empty(self.data.rows if self.numbers_rows else 0, dtype=ROW)
         self.n_bins = self.data.bins.counts
         categorical = self.data.bins.categorical
         self.categorical = categorical if categorical.any() else None
@@ -345,14 +345,17 @@ def grow(
     threads: Threads,
     rng: np.random.RandomState,
     comm: Communicator | None = None,
+    room: NDArray[np.int32] | None = None,
 ) -> Grown:
     """Grow a tree on the shown rows.
 
-    If all rows are shown their leaves come from growing; otherwise all must go down the tree, column by
-    column, which is cheaper than to tell the hidden ones apart.
+    If all rows are shown their leaves come from growing, into `room` if given; otherwise all must go down
+    the tree, column by column, which is cheaper than to tell the hidden ones apart.
     """
-    shown = None if rows is None else rows.astype(ROW)
-    growth = _Growth(data, rewards, shown, rules, threads, rng, comm or SerialCommunicator())
+    if room is None:
+        room = np.empty(data.rows if rows is None else 0, dtype=ROW)
+    shown, comm = None if rows is None else rows.astype(ROW), comm or SerialCommunicator()
+    growth = _Growth(data, rewards, shown, rules, threads, rng, comm, room)
     growth.run()
     tree = Tree.from_growth(growth.nodes, growth.children, data.bins, growth)
     leaves = growth.leaf_of if rows is None else None

@@ -13,8 +13,10 @@ from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
 from maboost.learners.tree.histogram import Packing, pack_weights
+from maboost.learners.tree.layout import ROW
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
+from maboost.memory import Shelf
 from maboost.threads import Threads
 
 __all__ = ["TreeHypothesis", "TreeLearner"]
@@ -103,6 +105,7 @@ class TreeProducer:
         self._held: Resident | None = None
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
         self._room: NDArray[np.int64] | None = None
+        self._shelf = Shelf(data.rows, ROW)
 
     def watching(self, X: Any) -> Any:
         if hasattr(X, "binned_to_watch"):  # rows on disk
@@ -133,8 +136,16 @@ class TreeProducer:
             rewards = None if rewards is None else rewards[some]
         packed = self._packed(weights, rows, rewards, table)
         learner = self.learner
+        room = self._shelf.array() if table is self and rows is None else None
         grown = grow(
-            table.data, packed, rows, learner.rules, learner.threads, random_state, learner.comm
+            table.data,
+            packed,
+            rows,
+            learner.rules,
+            learner.threads,
+            random_state,
+            learner.comm,
+            room,
         )
         if table is self:
             self.bytes_read += grown.bytes_read
@@ -147,7 +158,7 @@ class TreeProducer:
         self.bytes_read += self.data.rows * len(np.unique(tree.feature[tree.feature >= 0]))
         if known is not None:
             return known
-        return tree.send_down(self.data.by_column, self.learner.threads)
+        return tree.send_down(self.data.by_column, self.learner.threads, self._shelf.array())
 
     def _packed(
         self,

@@ -96,13 +96,19 @@ class Tree:
             go_left[node, MISSING_BIN] = self.missing_left[node]
         return replace(self, go_left=go_left)
 
-    def send_down(self, by_column: NDArray[np.uint8], threads: Threads) -> NDArray[np.int32]:
-        """The leaf of every binned row; reads only the columns the tree splits on."""
+    def send_down(
+        self,
+        by_column: NDArray[np.uint8],
+        threads: Threads,
+        out: NDArray[np.int32] | None = None,
+    ) -> NDArray[np.int32]:
+        """The leaf of every binned row, into `out` if given; reads only the columns it splits on."""
         leaves = self.feature < 0  # a leaf is its own left child, and everything goes left
         feature, left = np.where(leaves, 0, self.feature), self.left.copy()
         left[leaves] = np.flatnonzero(leaves)
         go_left = self.go_left | leaves[:, None]
-        out = np.empty(by_column.shape[1], dtype=ROW)
+        if out is None:
+            out = np.empty(by_column.shape[1], dtype=ROW)
         depth = self.depth
 
         def work(a: int, b: int) -> None:
