@@ -46,7 +46,7 @@ def project_entropy(
 ) -> Projected | None:
     """Entropy with one entry a row; None where the range of theta needs the generic path.
 
-    Where the shift was known beforehand and theta may be spent, it becomes the dual point.
+    A theta that may be spent becomes the dual point, without a pass where the shift was known.
     """
     own_top = _exponentials(theta, measure, out)
     problem = _Problem(theta, caps, measure, own_top, out)
@@ -64,7 +64,7 @@ def project_entropy(
         problem.density(s),
         center,
         tau,
-        lambda: problem.dual(tau),
+        lambda: problem.dual(tau, theta if spend else measure.array()),
         lambda: problem.potentials(tau),
     )
 
@@ -175,9 +175,12 @@ class _Problem:
             self.excess = self.measure.folded_here(work)
         return Projected(self.p, 0.0, 0.0, lambda: self.theta, lambda: self.potentials(0.0))
 
-    def dual(self, tau: float) -> Array:
-        """The logarithms of the density; what caps take away is added up along the way."""
-        out, base, grid = self.measure.array(), self.measure.base, self.measure.grid.factors
+    def dual(self, tau: float, out: Array) -> Array:
+        """The logarithms of the density, into `out`; what caps take away is added up along the way.
+
+        (Each term of it fits its grid: a capped mass is at most one, and its logarithm a float's.)
+        """
+        base, grid = self.measure.base, self.measure.grid.factors
 
         def work(part: slice) -> NDArray[np.int64]:
             if self.unbounded:
