@@ -136,11 +136,11 @@ class MirrorAscent:
         self.domain.check(measure)
         if self.domain.normalised and math.isfinite(self.regularizer.upper):  # a cap of its own
             CappedSimplex(np.minimum(self.domain.row_caps(), self.regularizer.upper)).check(measure)
-        n = measure.entries.size
-        theta = np.full(n, float(self.regularizer.grad(np.array([1.0]))[0]))
-        return self._arrive(theta, project(self.regularizer, self.domain, theta, measure), measure)[
-            0
-        ]
+        level = float(self.regularizer.grad(np.array([1.0]))[0])
+        theta = measure.array()
+        theta.fill(level)
+        projected = project(self.regularizer, self.domain, theta, measure, guess=level)
+        return self._arrive(theta, projected, measure)[0]
 
     def move(
         self,

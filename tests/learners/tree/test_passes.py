@@ -22,6 +22,7 @@ def brute_force(binned, rows, cells, labels):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(histogram, "_WORTH", 1)
+    monkeypatch.setattr(histogram, "_TALL", 2048)
     monkeypatch.setattr(partition, "_WORTH", 1)
 
 

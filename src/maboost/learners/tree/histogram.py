@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from maboost.crew import take_next
-from maboost.learners.tree.layout import CELL, ROOM
+from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
 __all__ = ["Packing", "class_histograms", "pack_weights", "reward_histograms"]
@@ -31,6 +31,7 @@ _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
+_TALL = 1 << 12  # rows of a table that is worth reading by column
 _WORTH = 1 << 12  # rows that are worth a thread and a histogram of its own
 
 
@@ -248,8 +249,13 @@ def class_histograms(
     """Cells summed by (feature, class, bin) over the listed rows of each node, or one of all rows.
 
     All or many rows are read by column where `by_column` is given, since the sums being added to are
-    then few; some rows by row, since a row is a cache line or two.
+    then few; some rows by row, since a row is a cache line or two. (A short table is read by row in any
+    case: it would not make up for the time it takes to compile or load another kernel.)
     """
+    if len(labels) < _TALL:
+        by_column = None
+        if nodes is None:
+            nodes = [np.arange(len(labels), dtype=ROW)]
     shape, taken = (by_row.shape[1], 2, ROOM), np.zeros(1, dtype=np.int64)
 
     def work(j: int, a: int, b: int) -> NDArray[np.int64]:

@@ -214,8 +214,8 @@ def _mark_left(order, moved, go_left):
 def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high, many):
     """The best split over `features`; a gain of zero or less means there is none.
 
-    `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is None for two classes and `categorical` where no column is: so nothing is compiled for what
-    there is not.
+    `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is
+    None for two classes and `categorical` where no column is: so nothing is compiled for what there is not.
 
     Returns
     -------
@@ -227,7 +227,9 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     best_left, left = np.zeros(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
     start = np.zeros(channels, dtype=np.int64)
     go_left = np.zeros(N_BINS, dtype=np.bool_)
-    natural = np.arange(N_BINS)
+    natural = np.empty(N_BINS, dtype=np.int64)
+    for b in range(N_BINS):
+        natural[b] = b
     heaviest = _largest(total, limits.classes)
     for f in features:
         cells = hist[f].T if many is None else hist[f]
