@@ -326,9 +326,11 @@ class Run:
         if shown.keeps == 0.0:
             return Estimate(found.edge, 0.0)
         width, d = self.measure.width, found.direction
-        at: Any = slice(None)  # another shard may hide some even so
-        if shown.rows is not None:
-            at = (shown.rows[:, None] * width + np.arange(width)).reshape(-1)
+        at: Any = shown.rows
+        if at is None:  # another shard may hide some even so
+            at = slice(None)
+        elif width > 1:
+            at = (at[:, None] * width + np.arange(width)).reshape(-1)
         mass = self.measure.entries[at] * self.state.density[at]
         if shown.lift is not None:
             mass *= np.repeat(shown.lift, width)

@@ -193,8 +193,8 @@ class Sample:
         with u the densities now and at the draw: the measure of the whole sample where all its rows
         have the same v, the smaller the more uneven they are. A row of weight two counts as two rows.
         """
-        base, density = measure.rows_base[self.rows], row_density[self.rows] * self.lift
-        mass = base * density
+        density = row_density[self.rows] * self.lift
+        mass = measure.of_rows.base(self.rows) * density
         whole, square = reproducible_sums([mass, mass * density], measure.comm)
         return whole * whole / square if square > 0.0 else 0.0
 
@@ -327,7 +327,8 @@ def shown_rows(row_density: Array, delta: float, measure: BaseMeasure) -> NDArra
     of equal density stay together: otherwise a row of weight two would differ from the row twice.
     """
     if delta == 0.0:
-        return measure.support(row_density)
+        support = measure.support(row_density)
+        return None if support.everything else support.places
     level = lower_tail(row_density, measure.rows_base * row_density, delta, measure).level
     least = max(level, math.ulp(0.0))
     parts = measure.threads.over(

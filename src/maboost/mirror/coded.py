@@ -195,14 +195,13 @@ class Coded:
         """
         if self._known and self._known[0][0] is density:
             return self._known[0][1]
-        grid, rows = fixed_point(2.0 * total, measure.count), measure.support(density)
+        grid, support = fixed_point(2.0 * total, measure.count), measure.support(density)
 
         def work(a: int, b: int) -> Integers:
             at = slice(a, b) if few is None else few[a:b]
-            base = measure.largest if measure.alike else measure.entries[at]
-            return mass_by_code(density[at], base, self.codes[at], self.count, grid)
+            return mass_by_code(density[at], measure.base(at), self.codes[at], self.count, grid)
 
-        few = rows if rows is not None and _FEW * rows.size < self.codes.size else None
+        few = support.places if _FEW * support.count < self.codes.size else None
         if few is None:
             parts = measure.threads.over(self.codes.size, work)
         else:

@@ -28,6 +28,34 @@ Array = NDArray[np.float64]
 _BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
 
 
+class Support:
+    """Where a density is positive: how often at once, and the places once somebody asks."""
+
+    def __init__(self, density: Array, threads: Threads) -> None:
+        self.density = density
+        self._threads = threads
+        self._parts = threads.over(
+            density.size, lambda a, b: (a, b, kernels.count_positive(density[a:b]))
+        )
+        self._places: NDArray[np.intp] | None = None
+        self.count = int(sum(count for *_, count in self._parts))
+
+    @property
+    def everything(self) -> bool:
+        """Whether there is no zero."""
+        return self.count == int(self.density.size)
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """The entries of positive density, rising."""
+        if self._places is None:
+            found = self._threads.each(
+                self._parts, lambda p: kernels.list_positive(self.density[p[0] : p[1]], p[0], p[2])
+            )
+            self._places = np.concatenate(found)
+        return self._places
+
+
 class BaseMeasure:
     r"""A positive measure of total mass one over the rows of one shard.
 
@@ -88,7 +116,7 @@ class BaseMeasure:
         self._shelf = Shelf(self.rows * width)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
-        self._support: tuple[Array, NDArray[np.intp] | None] | None = None
+        self._support: Support | None = None
 
     @property
     def rows(self) -> int:
@@ -102,7 +130,7 @@ class BaseMeasure:
             return self.rows_base
         return np.repeat(self.rows_base / self.width, self.width)
 
-    def base(self, part: slice) -> Array | float:
+    def base(self, part: slice | NDArray[np.intp]) -> Array | float:
         """The measure of some entries, for kernels: one number where all entries have the same.
 
         That is so unless the user gives weights, and a number need not be read from memory.
@@ -129,23 +157,11 @@ class BaseMeasure:
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
         return known[1]
 
-    def support(self, density: Array) -> NDArray[np.intp] | None:
-        """Where this shard's density is positive; None: everywhere. Kept for the last density asked."""
-        if self._support is None or self._support[0] is not density:
-            self._support = density, self._positive_places(density)
-        return self._support[1]
-
-    def _positive_places(self, values: Array) -> NDArray[np.intp] | None:
-        def work(a: int, b: int) -> tuple[int, int, int]:
-            return a, b, kernels.count_positive(values[a:b])
-
-        counted = self.threads.over(values.size, work)
-        if sum(count for *_, count in counted) == values.size:
-            return None
-        found: list[NDArray[np.intp]] = self.threads.each(
-            counted, lambda part: kernels.list_positive(values[part[0] : part[1]], part[0], part[2])
-        )
-        return np.concatenate(found)
+    def support(self, density: Array) -> Support:
+        """Where this shard's density is positive. Kept for the last density asked."""
+        if self._support is None or self._support.density is not density:
+            self._support = Support(density, self.threads)
+        return self._support
 
     def highest_caps(self, caps: Array | float) -> tuple[float, float]:
         """The highest cap over all shards, and the highest that is finite (minus infinity: none is).

@@ -46,13 +46,12 @@ class Supported(NamedTuple):
     @classmethod
     def of(cls, density: Array, coded: Coded, measure: BaseMeasure) -> Supported | None:
         """None unless the entries of positive density are few, over all shards."""
-        rows = measure.support(density)
-        if rows is None:  # all of this shard's, which may be few among those of all shards
-            rows = np.arange(density.size)
-        if global_count(rows.size, measure.comm) > _FEW * measure.count:
+        support = measure.support(density)
+        if global_count(support.count, measure.comm) > _FEW * measure.count:
             return None
+        rows = support.places
         codes, grid = coded.codes[rows], fixed_point(1.0, measure.count)
-        base = measure.largest if measure.alike else measure.entries[rows]
+        base = measure.base(rows)
 
         def work(a: int, b: int) -> Integers:
             return mass_by_code(1.0, measure.base(slice(a, b)), coded.codes[a:b], coded.count, grid)
