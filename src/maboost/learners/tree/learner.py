@@ -23,6 +23,8 @@ __all__ = ["TreeHypothesis", "TreeLearner"]
 
 Array = NDArray[np.float64]
 
+_MOST = 0.75  # of all rows
+
 
 @dataclass(frozen=True, eq=False)
 class TreeHypothesis:
@@ -135,8 +137,11 @@ class TreeProducer:
             rows, weights = some if rows is None else rows[some], weights[some]
             rewards = None if rewards is None else rewards[some]
         packed = self._packed(weights, rows, rewards, table)
-        learner = self.learner
-        room = self._shelf.array() if table is self and rows is None else None
+        if self._most(rows, table):
+            rows = None
+        learner, room = self.learner, None
+        if table is self and rows is None:
+            room = self._shelf.array()
         grown = grow(
             table.data,
             packed,
@@ -150,8 +155,17 @@ class TreeProducer:
         if table is self:
             self.bytes_read += grown.bytes_read
         hypothesis = TreeHypothesis(grown.tree)
-        self._last = hypothesis, self._sent_down(grown.tree, grown.leaves if everything else None)
+        self._last = (
+            hypothesis,
+            self._sent_down(grown.tree, grown.leaves if table is self else None),
+        )
         return hypothesis
+
+    def _most(self, rows: NDArray[np.intp] | None, table: TreeProducer | Resident) -> bool:
+        """Whether so many rows are shown that to read all in their order, with the others empty, is faster."""
+        if rows is None or table.data.mapped or self.n_classes > 2:
+            return False
+        return len(rows) >= _MOST * table.data.rows
 
     def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
         """The leaf of every training row, `known` where growing has told."""
@@ -170,8 +184,13 @@ class TreeProducer:
         (total,), (count,) = counted_sums([weights], self.learner.comm, self.learner.threads)
         packing = Packing.of(count, total)
         threads, among = self.learner.threads, table.data.rows
-        if self.n_classes == 2:  # cells of rows that are not shown are never looked at
-            cells = pack_weights(weights, packing, threads, self._cells(among), rows)
+        if self.n_classes == 2:
+            cells = self._cells(among)
+            if self._most(
+                rows, table
+            ):  # otherwise cells of rows that are not shown are never looked at
+                threads.over(among, lambda a, b: cells[a:b].fill(0))
+            pack_weights(weights, packing, threads, cells, rows)
             return Rewards(cells, table.labels, packing.count_bits)
         assert rewards is not None
         whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
