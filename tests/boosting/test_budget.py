@@ -13,7 +13,7 @@ from tests.helpers import cuts, examples, on_shards, random_problem, rounds
 from tests.theory.test_certificates import check_star
 
 from maboost import SparseBoostClassifier
-from maboost.boosting import Game, Run, maboost
+from maboost.boosting import Game, Run, maboost, sparseboost
 from maboost.boosting.certainty import Certain
 from maboost.boosting.trimming import Budget, Sample, Weighed, sampled_rows
 from maboost.comm import SerialCommunicator
@@ -261,3 +261,26 @@ def test_what_does_not_go_together():
         SparseBoostClassifier(sparsity=0.5, trim=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="'sparsity' parameter"):
         SparseBoostClassifier(sparsity=1.0).fit(X, Y)
+
+
+def test_bytes_read_do_not_depend_on_whose_rows_are_hidden():
+    """Of rows on one shard many have no weight, of those on the other few: together they are most."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(700, 5)), rng.integers(0, 2, size=700)
+    order = np.argsort(X[:, 0])
+
+    def read(comm, part):
+        rows = order[part]
+        learner = TreeLearner(GrowthRules(max_depth=2), comm=comm)
+        measure = BaseMeasure(np.ones(len(rows)), 1, comm)
+        run = Run(
+            sparseboost(kappa=0.5), learner, X[rows], Game(labels[rows], 2), np.ones(len(rows)),
+            measure, np.random.RandomState(0),
+        )  # fmt: skip
+        return [(r.bytes_read, r.rows_used, r.edge) for r in rounds(run, 12)]
+
+    alone = read(SerialCommunicator(), slice(None))
+    assert any(used < 700 for _, used, _ in alone)
+    for cut in (100, 350, 600):
+        parts = slice(0, cut), slice(cut, 700)
+        assert on_shards(2, lambda comm, p=parts: read(comm, p[comm.rank])) == [alone, alone]

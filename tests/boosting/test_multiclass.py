@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
 from sklearn.tree import DecisionTreeClassifier
-from tests.helpers import Problem, random_problem, rounds
+from tests.helpers import Problem, on_shards, random_problem, rounds
 
 from maboost import MABoostClassifier
 from maboost.boosting import Game, Run, maboost, madaboost, smooth, sparseboost
+from maboost.comm import SerialCommunicator
 from maboost.learners import EstimatorLearner, Producer
+from maboost.learners.tree.grower import GrowthRules
+from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure, CappedSimplex, FermiDirac
 
 
@@ -149,3 +152,22 @@ def test_estimators_on_three_classes():
     assert model.certificate_.n_classes == 3
     expected = min(1.0, 2.0 * np.exp(-model.certificate_.gain))  # (K - 1) exp(-G)
     assert model.certificate_.error_bound == pytest.approx(expected)
+
+
+def test_shards_of_equal_and_of_other_weights_ask_for_the_same():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(100, 3)), rng.integers(0, 3, size=100)
+    weights = np.repeat([1.0, 2.0], 50)
+
+    def edges(comm, part):
+        learner = TreeLearner(GrowthRules(max_depth=2), comm=comm, base=weights[part])
+        measure = BaseMeasure(weights[part], 2, comm)
+        run = Run(
+            maboost(), learner, X[part], Game(labels[part], 3), weights[part], measure,
+            np.random.RandomState(0),
+        )  # fmt: skip
+        return [(r.edge, r.bytes_read) for r in rounds(run, 3)]
+
+    alone = edges(SerialCommunicator(), slice(None))
+    halves = slice(0, 50), slice(50, 100)
+    assert on_shards(2, lambda comm: edges(comm, halves[comm.rank])) == [alone, alone]

@@ -22,6 +22,7 @@ from maboost.mirror import (
     Simplex,
     project,
 )
+from maboost.mirror.coded import Coded
 
 widths = pytest.mark.parametrize("width", [1, 2])
 kinds = pytest.mark.parametrize("kind", DOMAINS)
@@ -217,3 +218,33 @@ def test_combinations_without_a_proof_are_refused():
         MirrorAscent(Euclidean(), Orthant(), via=Simplex())
     with pytest.raises(ValueError, match="'active' or 'lazy'"):
         MirrorAscent(Entropy(), Simplex(), "eager")
+
+
+@pytest.mark.parametrize("guess", [-1e14, -70.0, -0.3, 0.3, 63.0, 1e4, 1e14, math.inf])
+@pytest.mark.parametrize("ascent", [
+    MirrorAscent(Entropy(), Simplex()),
+    MirrorAscent(Entropy(), CappedSimplex(2.0)),
+    MirrorAscent(Entropy(), CappedSimplex(2.0), "lazy"),
+    MirrorAscent(Euclidean(), CappedSimplex(2.0)),
+])  # fmt: skip
+def test_a_wrong_guess_of_the_shift_changes_nothing(ascent, guess):
+    rng = np.random.default_rng(0)
+    measure, d = BaseMeasure(rng.uniform(0.5, 2.0, size=50)), rng.uniform(-1.0, 1.0, size=50)
+    state = ascent.start(measure)
+    wanted, found = (ascent.move(state, d, 0.5, measure, 0.0, g) for g in (None, guess))
+    assert found.gain == pytest.approx(wanted.gain, abs=1e-13)
+    np.testing.assert_allclose(found.state.density, wanted.state.density, rtol=1e-13)
+
+
+@pytest.mark.parametrize("caps", [math.inf, 3.0])
+def test_density_and_dual_point_stay_together_over_many_rounds(caps):
+    """Steps whose shift is known beforehand normalise nothing afterwards: it must not be missed."""
+    rng = np.random.default_rng(1)
+    measure = BaseMeasure(rng.uniform(0.5, 2.0, size=300))
+    ascent = MirrorAscent(Entropy(), Simplex() if math.isinf(caps) else CappedSimplex(caps))
+    state = ascent.start(measure)
+    for _ in range(1000):
+        d = Coded(rng.uniform(-1.0, 1.0, size=6), rng.integers(0, 6, size=300).astype(np.uint16))
+        state = ascent.move(state, d, 0.3 * rng.random(), measure).state
+        assert measure.integral(state.density) == pytest.approx(1.0, abs=1e-13)
+    np.testing.assert_allclose(np.log(state.density), state.theta, atol=1e-12)

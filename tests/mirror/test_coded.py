@@ -86,3 +86,18 @@ def test_masses_by_code_over_shards(seed, count):
 
     for found in on_shards(count, shard):
         np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize("step", [1.0, 64.0, 900.0, 1e5])
+def test_a_long_step_away_from_what_no_row_has(step):
+    """A pure leaf has a code for the wrong label, far above all others and of no mass."""
+    coded = Coded(np.array([1.0, -0.1, -0.2]), np.array([1, 2, 2, 1], dtype=np.uint16))
+    measure = BaseMeasure(np.ones(4))
+    assert coded.log_mean_exp(step, np.ones(4), measure) == pytest.approx(
+        step * -0.1 + np.log(0.5 + 0.5 * np.exp(-0.1 * step)), rel=1e-15
+    )
+    ascent = MirrorAscent(Entropy(), Simplex())
+    moved = ascent.move(ascent.start(measure), coded, step, measure)
+    dense = ascent.move(ascent.start(measure), whole_direction(coded), step, measure)
+    assert moved.gain == pytest.approx(dense.gain, rel=1e-13)
+    np.testing.assert_allclose(moved.state.density, dense.state.density, rtol=1e-12, atol=1e-300)

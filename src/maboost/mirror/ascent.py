@@ -39,6 +39,8 @@ from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
 __all__ = ["AscentState", "MirrorAscent", "Moved"]
 
+_FAR = 64.0  # a shift beyond it, taken out beforehand, would blur the last bits of what is left
+
 Array = NDArray[np.float64]
 Update = Literal["active", "lazy"]
 
@@ -139,7 +141,7 @@ class MirrorAscent:
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = measure.array()
         theta.fill(level)
-        projected = project(self.regularizer, self.domain, theta, measure, guess=level)
+        projected = project(self.regularizer, self.domain, theta, measure, guess=0.0)
         return self._arrive(theta, projected, measure)[0]
 
     def move(
@@ -166,7 +168,9 @@ class MirrorAscent:
                 "simplex the l1 norm is constant"
             )
         expected = self._expected_shift(state, direction, step, measure, guess)
-        shift, near = (0.0, None) if expected is None else (expected, 0.0)
+        shift, near = 0.0, guess
+        if expected is not None and abs(expected) <= _FAR:
+            shift, near = expected, 0.0
         theta = measure.array()
 
         def ahead(a: int, b: int) -> None:

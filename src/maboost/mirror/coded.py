@@ -214,7 +214,9 @@ class Coded:
 
     def log_mean_exp(self, factor: float, density: Array, measure: BaseMeasure) -> float:
         """The logarithm of the integral of e^(factor * direction) under a density of mass one."""
-        masses, x = self.masses(density, measure), factor * self.values
+        masses = self.masses(density, measure)
+        held = masses > 0.0  # others may be so far above these that none would be left
+        masses, x = masses[held], factor * self.values[held]
         top = float(np.max(x))
         return top + math.log(math.fsum(masses * np.exp(x - top)))
 

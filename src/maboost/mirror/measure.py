@@ -81,6 +81,8 @@ class BaseMeasure:
         The smallest measure of a row over all shards.
     alike : bool
         Whether all entries of all shards have the same measure.
+    of_rows : BaseMeasure
+        The same measure with one entry a row.
 
     >>> import numpy as np
     >>> measure = BaseMeasure(np.array([1.0, 3.0]))
@@ -112,8 +114,9 @@ class BaseMeasure:
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
-        self._of_rows: BaseMeasure | None = None
         self._shelf = Shelf(self.rows * width)
+        # at once, since shards talk to each other here, and none may be the only one who asks
+        self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
         self._support: Support | None = None
@@ -140,15 +143,6 @@ class BaseMeasure:
     def array(self) -> Array:
         """A number an entry, still to be written; the memory of one that nobody holds any more."""
         return self._shelf.array()
-
-    @property
-    def of_rows(self) -> BaseMeasure:
-        """The same measure with one entry a row."""
-        if self.width == 1:
-            return self
-        if self._of_rows is None:
-            self._of_rows = BaseMeasure(self.rows_base, 1, self.comm, self.threads)
-        return self._of_rows
 
     def room(self, caps: Array | float) -> Array:
         """The most mass each row can hold under caps on its density; kept for the last caps asked."""

@@ -67,6 +67,8 @@ def project(
     >>> project(Entropy(), CappedSimplex(1.5), theta, BaseMeasure(np.ones(4))).density.round(4)
     array([1.5   , 0.8333, 0.8333, 0.8333])
     """
+    if guess is not None and math.isnan(guess):
+        raise ValueError("guess must be a number, or None where nothing is known of it; got nan")
     if out is None:
         out = np.empty_like(theta)
     elif out.shape != theta.shape or np.may_share_memory(out, theta):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, counted_sums
+from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_count
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
@@ -108,6 +108,7 @@ class TreeProducer:
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
         self._room: NDArray[np.int64] | None = None
         self._shelf = Shelf(data.rows, ROW)
+        self._all_rows = global_count(data.rows, learner.comm)
 
     def watching(self, X: Any) -> Any:
         if hasattr(X, "binned_to_watch"):  # rows on disk
@@ -136,10 +137,15 @@ class TreeProducer:
             some = np.flatnonzero(weights)
             rows, weights = some if rows is None else rows[some], weights[some]
             rewards = None if rewards is None else rewards[some]
-        packed = self._packed(weights, rows, rewards, table)
-        if self._most(rows, table):
-            rows = None
         learner, room = self.learner, None
+        (total,), (count,) = counted_sums([weights], learner.comm, learner.threads)
+        # Where most rows are shown, to read all in their order, with the others empty, is faster. All shards
+        # decide alike, so that the bytes they read do not depend on which rows are whose.
+        able = table is self and self.n_classes == 2 and not self.data.mapped
+        most = able and count >= _MOST * self._all_rows
+        packed = self._packed(weights, rows, rewards, table, Packing.of(count, total), most)
+        if most:
+            rows = None
         if table is self and rows is None:
             room = self._shelf.array()
         grown = grow(
@@ -161,12 +167,6 @@ class TreeProducer:
         )
         return hypothesis
 
-    def _most(self, rows: NDArray[np.intp] | None, table: TreeProducer | Resident) -> bool:
-        """Whether so many rows are shown that to read all in their order, with the others empty, is faster."""
-        if rows is None or table.data.mapped or self.n_classes > 2:
-            return False
-        return len(rows) >= _MOST * table.data.rows
-
     def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
         """The leaf of every training row, `known` where growing has told."""
         self.bytes_read += self.data.rows * len(np.unique(tree.feature[tree.feature >= 0]))
@@ -180,15 +180,14 @@ class TreeProducer:
         rows: NDArray[np.intp] | None,
         rewards: Array | None,
         table: TreeProducer | Resident,
+        packing: Packing,
+        most: bool,
     ) -> Rewards:
-        (total,), (count,) = counted_sums([weights], self.learner.comm, self.learner.threads)
-        packing = Packing.of(count, total)
+        """The cells of the rows shown; those of the others are zero where `most` are, otherwise anything."""
         threads, among = self.learner.threads, table.data.rows
         if self.n_classes == 2:
             cells = self._cells(among)
-            if self._most(
-                rows, table
-            ):  # otherwise cells of rows that are not shown are never looked at
+            if most and rows is not None:
                 threads.over(among, lambda a, b: cells[a:b].fill(0))
             pack_weights(weights, packing, threads, cells, rows)
             return Rewards(cells, table.labels, packing.count_bits)
