@@ -296,7 +296,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     SmoothBoostClassifier(n_estimators=2, n_jobs=THREADS).fit(*table(1000, 50))  # compile
-    rounds = dense_rounds(options.rows, 9)
+    rounds = dense_rounds(options.rows, 15)
     others = [sparse_rounds(options.rows), against_adaboost(), prediction(options.rows)]
     others += [memory(options.rows), share_not_tree(options.rows), *first_fit()]
     print(*others, sep="\n", flush=True)

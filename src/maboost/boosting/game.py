@@ -101,8 +101,10 @@ class Game:
         np.put_along_axis(r, self.labels[:, None], table.sum(axis=1, keepdims=True), axis=1)
         return r
 
-    def predicted(self, margins: Array) -> NDArray[np.intp]:
+    def predicted(self, margins: Array) -> NDArray[np.integer]:
         """The class each row is given by its margins; a tie goes to a wrong class."""
+        if self.width == 1:
+            return self._small_labels ^ (margins <= 0.0)
         rival = np.argmin(margins.reshape(-1, self.width), axis=1)
         lost = self.worst_margins(margins) <= 0.0
         return np.where(lost, rival + (rival >= self.labels), self.labels)

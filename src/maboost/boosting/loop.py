@@ -170,6 +170,11 @@ class Run:
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
         self._hold(self.held)
 
+    def close(self) -> None:
+        """Let the rows go, of which the learner may have copies: no further round, but all sums stay."""
+        self.ended = self.ended or "the run was closed"
+        del self.producer
+
     def __iter__(self) -> Iterator[Round]:
         return self
 

@@ -282,6 +282,7 @@ class Fitting(Voting):
                 "history": self.history_,
                 "seed": self.__dict__.get("_seed"),
             }
+        run.close()
         done = self.best_iteration_ = len(self._hypotheses)
         if run.validation is not None and done:
             self.best_iteration_ = 1 + int(np.argmax(self.history_["val_score"]))
@@ -306,10 +307,12 @@ class Fitting(Voting):
 
     def _keep_rows(self, run: Run, rows: TrainingRows) -> None:
         """What is remembered of every training row."""
-        share = run.measure.rows_base * run.measure.row_means(run.state.density)
         self._distribution = np.zeros(len(rows.weights.kept))
         if run.state.mass > 0.0:
-            self._distribution[rows.weights.kept] = share / run.state.mass
+            share = run.measure.rows_base * run.measure.row_means(run.state.density)
+            share /= run.state.mass
+            self._distribution[rows.weights.kept] = share
+            del share
         self._evidence = Evidence.of(run, rows.weights.kept)
 
     def _fitted_scale(self, run: Run) -> float:

@@ -141,7 +141,7 @@ class MirrorAscent:
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = measure.array()
         theta.fill(level)
-        projected = project(self.regularizer, self.domain, theta, measure, guess=0.0)
+        projected = project(self.regularizer, self.domain, theta, measure, 0.0, measure.array())
         return self._arrive(theta, projected, measure)[0]
 
     def move(

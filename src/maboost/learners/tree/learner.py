@@ -130,6 +130,7 @@ class TreeProducer:
         random_state: np.random.RandomState,
     ) -> TreeHypothesis:
         table: TreeProducer | Resident = self
+        self._last = None  # the new leaves may take its place
         everything = rows is None
         if self._held is not None and rows is self._held.rows:
             table, rows = self._held, None
