@@ -34,6 +34,7 @@ def cluster_of(workers):
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),  # killed again and again
+        dask.config.set({"distributed.scheduler.work-stealing": False}),  # rows stay where they are put
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit=None, silence_logs=50,
