@@ -22,7 +22,6 @@ from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, Settlement
 from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
-from maboost.comm import reproducible_sums
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.memory import keep_freed_arrays
 from maboost.mirror.coded import Coded
@@ -233,7 +232,9 @@ class Run:
             found = self._found_on(shown, weighed.density)
             estimate = None
             if found is not None:
-                estimate = self._estimate(found, shown)
+                estimate = Estimate(found.edge, 0.0)
+                if shown.keeps > 0.0:  # otherwise nobody asks
+                    estimate = shown.estimate(found.direction, self.state.density, self.measure)
                 if trim.accepts(shown, found.edge, estimate):
                     return replace(found, exact=self.learner.exact and not shown.hides)
             if not shown.hides:
@@ -325,25 +326,6 @@ class Run:
             yield None
         pairs = np.repeat(self.weights / self.game.width, self.game.width) * self.density
         yield self.game.rewards(pairs)[shown]
-
-    def _estimate(self, found: _Found, shown: Shown) -> Estimate:
-        """The edge over the rows shown, as they were shown; nobody asks for it where nothing is kept."""
-        if shown.keeps == 0.0:
-            return Estimate(found.edge, 0.0)
-        width, d = self.measure.width, found.direction
-        at: Any = shown.rows
-        if at is None:  # another shard may hide some even so
-            at = slice(None)
-        elif width > 1:
-            at = (at[:, None] * width + np.arange(width)).reshape(-1)
-        mass = self.measure.entries[at] * self.state.density[at]
-        if shown.lift is not None:
-            mass *= np.repeat(shown.lift, width)
-        answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
-        losses = mass * answers
-        sums = reproducible_sums([losses, losses * answers, mass], self.measure.comm)
-        loss, square = sums[0] / sums[2], sums[1] / sums[2]
-        return Estimate(-loss, square - loss * loss)
 
     def _advance(self, found: _Found, bytes_read: int = 0) -> Round:
         booster, measure = self.booster, self.measure

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import reproducible_sums
+from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 
@@ -259,6 +260,23 @@ class Shown(NamedTuple):
     keeps: float = 0.0
     hides: bool = False
     worth: float = 0.0
+
+    def estimate(self, direction: Array | Coded, density: Array, measure: BaseMeasure) -> Estimate:
+        """The edge of a hypothesis of this loss vector over the rows shown, as they were shown."""
+        at: Any = self.rows
+        if at is None:  # another shard may hide some even so
+            at = slice(None)
+        elif measure.width > 1:
+            at = (at[:, None] * measure.width + np.arange(measure.width)).reshape(-1)
+        mass = measure.entries[at] * density[at]
+        if self.lift is not None:
+            mass *= np.repeat(self.lift, measure.width)
+        d = direction
+        answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
+        losses = mass * answers
+        sums = reproducible_sums([losses, losses * answers, mass], measure.comm)
+        loss, square = sums[0] / sums[2], sums[1] / sums[2]
+        return Estimate(-loss, square - loss * loss)
 
 
 class Estimate(NamedTuple):

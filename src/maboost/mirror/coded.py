@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
 from maboost.mirror.kernels import value_at, value_part
-from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.threads import PICKED
 
 __all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
@@ -25,7 +25,6 @@ __all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "w
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_FEW = 4  # times as many entries: to pick out fewer is not worth it
 _STRIP = 512  # rows whose terms stay in the first cache
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
@@ -58,10 +57,8 @@ def _mass_by_code(density, base, codes, scale, sums):
     highs, lows = np.empty(_STRIP, np.int64), np.empty(_STRIP, np.int64)
     flat, table = sums.reshape(-1), np.uint64(2 * sums.shape[1])
     for start in range(0, codes.size, _STRIP):
-        u, weight = (
-            value_part(density, start, start + _STRIP),
-            value_part(base, start, start + _STRIP),
-        )
+        u = value_part(density, start, start + _STRIP)
+        weight = value_part(base, start, start + _STRIP)
         code = codes[start : start + _STRIP]
         for i in range(code.size):
             mass = value_at(weight, i) * value_at(u, i)
@@ -201,7 +198,7 @@ class Coded:
             at = slice(a, b) if few is None else few[a:b]
             return mass_by_code(density[at], measure.base(at), self.codes[at], self.count, grid)
 
-        few = support.places if _FEW * support.count < self.codes.size else None
+        few = support.places if support.count <= FEW * self.codes.size else None
         if few is None:
             parts = measure.threads.over(self.codes.size, work)
         else:

@@ -291,12 +291,7 @@ def _bits(value: float) -> Integers:
 
 
 def project_entropy_rows(
-    theta: Array,
-    caps: Array | float,
-    measure: BaseMeasure,
-    guess: float | None,
-    out: Array,
-    spend: bool = False,
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
     """Entropy with several entries a row and caps on the rows' totals.
 

@@ -25,6 +25,7 @@ __all__ = ["BaseMeasure"]
 
 Array = NDArray[np.float64]
 
+FEW = 0.25  # of all entries: so many are worth picking out
 _BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
 
 

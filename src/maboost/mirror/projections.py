@@ -99,8 +99,10 @@ def _projected(
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None
     if type(regularizer) is Entropy:
-        by_entry = project_entropy if separate else project_entropy_rows
-        found = by_entry(theta, caps, measure, guess, out, spend)
+        if separate:
+            found = project_entropy(theta, caps, measure, guess, out, spend)
+        else:
+            found = project_entropy_rows(theta, caps, measure, guess, out)
     elif type(regularizer) is Euclidean and separate:
         found = project_euclidean(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, global_count
 from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code
-from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.measure import FEW, BaseMeasure
+from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
 
 __all__ = ["Supported"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_FEW = 0.25  # of all entries
 
 
 class Supported(NamedTuple):
@@ -47,7 +46,7 @@ class Supported(NamedTuple):
     def of(cls, density: Array, coded: Coded, measure: BaseMeasure) -> Supported | None:
         """None unless the entries of positive density are few, over all shards."""
         support = measure.support(density)
-        if global_count(support.count, measure.comm) > _FEW * measure.count:
+        if global_count(support.count, measure.comm) > FEW * measure.count:
             return None
         rows = support.places
         codes, grid = coded.codes[rows], fixed_point(1.0, measure.count)
@@ -76,19 +75,11 @@ class Supported(NamedTuple):
         """
 
         def work(a: int, b: int) -> tuple[int, ...]:
-            base = self.base if isinstance(self.base, float) else self.base[a:b]
+            base = part_of(self.base, slice(a, b))
             found: tuple[int, ...] = euclidean_moments(
-                self.density[a:b],
-                values,
-                self.codes[a:b],
-                0.0,
-                base,
-                cap,
-                step,
-                0.0,
-                bound,
+                self.density[a:b], values, self.codes[a:b], 0.0, base, cap, step, 0.0, bound,
                 grid[:3],
-            )
+            )  # fmt: skip
             return found
 
         parts = np.array(measure.threads.over(self.codes.size, work, PICKED), dtype=np.int64)

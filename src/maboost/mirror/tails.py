@@ -202,10 +202,8 @@ class _Search:
         chosen = int(filled[-1]) if filled.size else 0
         below = running[chosen - 1] if chosen > 0 else part.below
         marks, ends = self._members(part, factor, chosen)
-        if (
-            part.comm.size == 1 and -ends[0] == ends[1]
-        ):  # all alike, as margins of short trees often are
-            none = np.empty(0)
+        if part.comm.size == 1 and -ends[0] == ends[1]:
+            none = np.empty(0)  # all are alike, as margins of short trees often are
             return _Open(none, none, ends[1], ends[1], below, part.comm)
         weights = _each(part.weights, part.values)
         held = np.stack([part.values[marks], weights[marks]])
@@ -264,9 +262,9 @@ def lower_tail(
 ) -> LowerTail:
     """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
 
-    One number as `weights` is the weight of every value. Where there are many rows, a sample of one shard says first between which values to look; the result
-    does not depend on it. Where they are known: `heaviest` is a bound of the weights, `extent` the smallest
-    and the largest value, both over all shards.
+    One number as `weights` is the weight of every value. Where there are many rows, a sample of one shard
+    says first between which values to look; the result does not depend on it. Where they are known:
+    `heaviest` is a bound of the weights, `extent` the smallest and the largest value, both over all shards.
 
     Returns
     -------
