@@ -28,6 +28,8 @@ __all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
 
+_WORTH = 100  # columns to search that are worth a thread
+
 
 @dataclass(frozen=True)
 class Binned:
@@ -181,34 +183,42 @@ class _Growth:
         """The best split of each node that has its histogram; nodes without one become leaves."""
         known = [node for node in nodes if node.hist is not None]
         drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in known]
-        found = self.threads.each(
-            list(zip(known, drawn, strict=True)), lambda pair: self._search(*pair)
-        )
-        for node, split in zip(known, found, strict=True):
-            node.split = split
+        self._search(known, drawn, self.limits)
+        if self.limits.criterion == SIGN:
+            # no single split may change a vote, but one may prepare another that does
+            more = [
+                (node, features)
+                for node, features in zip(known, drawn, strict=True)
+                if node.split is None and self._levels_below(node) > 1
+            ]
+            self._search(
+                [n for n, _ in more], [f for _, f in more], self.limits._replace(criterion=REAL)
+            )
         for node in nodes:
             if node.split is None:
                 self.leaves.append(node)
 
-    def _search(self, node: _Node, features: NDArray[np.intp]) -> Split | None:
-        found = self._best(node, features, self.limits)
-        if found is None and self.limits.criterion == SIGN and self._levels_below(node) > 1:
-            # no single split changes a vote, but it may prepare one that does
-            found = self._best(node, features, self.limits._replace(criterion=REAL))
-        return found
+    def _search(self, nodes: list[_Node], drawn: list[NDArray[np.intp]], limits: Limits) -> None:
+        """The best split of each node over the features drawn for it, the first of equals."""
+
+        def work(j: int, a: int, b: int) -> Split:
+            node = nodes[j]
+            return Split(
+                *find_split(
+                    node.hist, node.sums, drawn[j][a:b], self.n_bins, self.categorical, self.monotone,
+                    limits, node.low, node.high, limits.classes or None,
+                )
+            )  # fmt: skip
+
+        by_column = Threads(self.threads.count, block=1)
+        found = by_column.over_many([len(features) for features in drawn], work, _WORTH)
+        for node, splits in zip(nodes, found, strict=True):
+            best = max(splits, key=lambda split: split.gain)
+            noise = 1e-12 * self.weight(node)
+            node.split = best if best.feature >= 0 and best.gain > noise else None
 
     def _levels_below(self, node: _Node) -> float:
         return math.inf if self.rules.max_depth is None else self.rules.max_depth - node.depth
-
-    def _best(self, node: _Node, features: NDArray[np.intp], limits: Limits) -> Split | None:
-        split = Split(
-            *find_split(
-                node.hist, node.sums, features, self.n_bins, self.categorical, self.monotone,
-                limits, node.low, node.high, limits.classes or None,
-            )
-        )  # fmt: skip
-        noise = 1e-12 * self.weight(node)
-        return split if split.feature >= 0 and split.gain > noise else None
 
     def divide(self, nodes: list[_Node], last: bool = False) -> list[tuple[_Node, _Node, _Node]]:
         """Nodes with their children; with `last` these are leaves, and rows only learn their number."""

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from maboost.comm import bits_of
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
 
 __all__ = ["Limits", "Split", "find_split"]
@@ -95,57 +96,100 @@ def _category_order(hist, n_bins, limits, heaviest):
     return found[:n]
 
 
-@njit(nogil=True, cache=True)
-def _earned_by_two(zero, one, criterion, low, high):
-    """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
+@njit(nogil=True, cache=True, inline="always")
+def _answer_within(zero, one, low, high):
+    """What a leaf of two classes answers, from their weights."""
     weight = float(zero + one)
-    if weight <= 0.0:
-        return 0.0
-    reward = float(one - zero)
-    if criterion == SIGN:
+    answer = float(one - zero) / weight if weight > 0.0 else 0.0
+    answer = low if answer < low else answer
+    return high if answer > high else answer
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _earned_by_two(zero, one, votes, low, high):
+    """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
+    weight, reward = float(zero + one), float(one - zero)
+    if votes:
         return abs(reward)
-    answer = min(max(reward / weight, low), high)
+    answer = _answer_within(zero, one, low, high)
     return (2.0 * reward - weight * answer) * answer
 
 
 @njit(nogil=True, cache=True)
-def _scan_two(hist, total, order, start, limits, constraint, low, high, best, best_left):
-    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved.
-
-    Two classes: in scalars, since this loop is a good part of a small tree's time.
-    """
-    bits, criterion, min_weight = limits.count_bits, limits.criterion, limits.min_weight
-    mask = (np.int64(1) << bits) - 1
-    left_zero, left_one, total_zero, total_one = start[0], start[1], total[0], total[1]
-    count = (total_zero & mask) + (total_one & mask)
-    most = count - limits.min_count
-    earned = _earned_by_two(total_zero >> bits, total_one >> bits, criterion, low, high)
-    moved = 0
+def _add_up(cells, order, sum, sums):
+    """What `sum` becomes as bins are added to it one by one."""
     for j in range(order.size):
-        zero, one = hist[order[j], 0], hist[order[j], 1]
-        left_zero += zero
-        left_one += one
-        left_count = (left_zero & mask) + (left_one & mask)
-        if zero + one == 0 or left_count < limits.min_count:
-            continue
-        if left_count > most:
-            break
-        a, b = left_zero >> bits, left_one >> bits
-        c, d = (total_zero - left_zero) >> bits, (total_one - left_one) >> bits
-        if min(float(a + b), float(c + d)) < min_weight:
-            continue
-        if constraint != 0:
-            low_side = float(b - a) / float(a + b) if a + b > 0 else 0.0
-            high_side = float(d - c) / float(c + d) if c + d > 0 else 0.0
-            rise = min(max(high_side, low), high) - min(max(low_side, low), high)
-            if rise * constraint < 0.0:
-                continue
-        gain = _earned_by_two(a, b, criterion, low, high)
-        gain = gain + _earned_by_two(c, d, criterion, low, high) - earned
-        if gain > best:
-            best = gain
-            moved = j + 1
-            best_left[0], best_left[1] = left_zero, left_one
+        sum += cells[order[j]]
+        sums[j] = sum
+
+
+@njit(nogil=True, cache=True)
+def _gains_of_two(left_zero, left_one, total, limits, least, votes, low, high, gains):
+    """The gain of cutting after each bin; zero where a side would be too small.
+
+    On the left `least` is enough.
+
+    Nothing in it depends on the bin before, so that it vectorises: it is a good part of a small tree's time.
+    """
+    bits, min_weight = limits.count_bits, limits.min_weight
+    mask, zero, one = (np.int64(1) << bits) - 1, total[0], total[1]
+    most = _count(total, limits) - limits.min_count
+    earned = _earned_by_two(zero >> bits, one >> bits, votes, low, high)
+    for j in range(gains.size):
+        count = (left_zero[j] & mask) + (left_one[j] & mask)
+        a, b = left_zero[j] >> bits, left_one[j] >> bits
+        c, d = (zero - left_zero[j]) >> bits, (one - left_one[j]) >> bits
+        gain = _earned_by_two(a, b, votes, low, high)
+        gain = gain + _earned_by_two(c, d, votes, low, high) - earned
+        enough = (float(a + b) >= min_weight) & (float(c + d) >= min_weight)
+        gains[j] = gain if enough & (count >= least) & (count <= most) else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
+    """No gain where answers would rise or fall against a constraint."""
+    bits = limits.count_bits
+    for j in range(gains.size):
+        zero, one = left_zero[j], left_one[j]
+        below = _answer_within(zero >> bits, one >> bits, low, high)
+        above = _answer_within((total[0] - zero) >> bits, (total[1] - one) >> bits, low, high)
+        if (above - below) * constraint < 0.0:
+            gains[j] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def _first_best(gains, best):
+    """Where the largest gain is, the first of equals; -1 if it is not beyond `best`, zero or more.
+
+    The bits of such floats are in their order, and of integers such a loop vectorises.
+    """
+    most = bits_of(best)
+    for j in range(gains.size):
+        most = max(most, bits_of(gains[j]))
+    if most == bits_of(best):
+        return -1
+    j = 0
+    while bits_of(gains[j]) != most:
+        j += 1
+    return j
+
+
+@njit(nogil=True, cache=True)
+def _scan_two(hist, total, order, start, limits, constraint, low, high, best, best_left, room):
+    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved."""
+    gains, zeros, ones = room[0][: order.size], room[1], room[2]
+    _add_up(hist[0], order, start[0], zeros)
+    _add_up(hist[1], order, start[1], ones)
+    least = max(limits.min_count, _count(start, limits) + 1)  # not only what has no bin
+    if limits.criterion == SIGN:
+        _gains_of_two(zeros, ones, total, limits, least, True, low, high, gains)
+    else:
+        _gains_of_two(zeros, ones, total, limits, least, False, low, high, gains)
+    if constraint != 0:
+        _forbid(zeros, ones, total, limits, constraint, low, high, gains)
+    moved = _first_best(gains, best) + 1
+    if moved > 0:
+        best, best_left[0], best_left[1] = gains[moved - 1], zeros[moved - 1], ones[moved - 1]
     return best, moved
 
 
@@ -230,6 +274,7 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     natural = np.empty(N_BINS, dtype=np.int64)  # numpy's own takes a quarter of a second to compile
     for b in range(N_BINS):
         natural[b] = b
+    room = np.empty(N_BINS), np.empty(N_BINS, dtype=np.int64), np.empty(N_BINS, dtype=np.int64)
     heaviest = _largest(total, limits.classes)
     for f in features:
         cells = hist[f].T if many is None else hist[f]
@@ -243,7 +288,7 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
                 start[k] = missing[k] if missing_left == 1 else 0
             if many is None:
                 gain, moved = _scan_two(
-                    cells, total, order, start, limits, monotone[f], low, high, best, left
+                    hist[f], total, order, start, limits, monotone[f], low, high, best, left, room
                 )
             else:
                 gain, moved = _scan_many(cells, total, order, start, limits, best, left)
