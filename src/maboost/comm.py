@@ -272,6 +272,8 @@ def counted_sums(
     tops = np.array([_largest(c, threads) for c in flat])
     counts = np.array([c.size for c in flat], dtype=np.int64)
     own = _folds(flat, tops, counts * comm.size, threads)
+    if comm.size == 1:
+        return _values(own, _scales(tops, counts), tops), counts.tolist()
     told = by_rank(np.concatenate([tops.view(np.int64), counts, own]), comm)
     all_tops, all_counts, folds = np.split(told, [len(flat), 2 * len(flat)], axis=1)
     all_tops = all_tops.view(np.float64)
@@ -287,13 +289,19 @@ def counted_sums(
     total = (
         folds.sum(axis=0) if alike else comm.allreduce(_folds(flat, tops, counts, threads), "sum")
     )
-    sums = [
+    return _values(total, scales, tops), counts.tolist()
+
+
+def _values(
+    total: NDArray[np.int64], scales: list[FixedPoint], tops: NDArray[np.float64]
+) -> list[float]:
+    """What sums on these grids stand for; NaN where a value is not finite."""
+    return [
         scale.value(high, low) if math.isfinite(top) else math.nan
         for scale, (high, low), top in zip(
             scales, total.reshape(-1, 2).tolist(), tops.tolist(), strict=True
         )
     ]
-    return sums, counts.tolist()
 
 
 def _scales(tops: NDArray[np.float64], counts: NDArray[np.int64]) -> list[FixedPoint]:
@@ -313,9 +321,7 @@ def _folds(
     """The sums of this shard on these grids; zeros where a value is not finite."""
 
     def fold(values: NDArray[np.float64], scale: FixedPoint) -> NDArray[np.int64]:
-        parts = threads.over(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
-        total: NDArray[np.int64] = np.array(parts, dtype=np.int64).sum(axis=0)
-        return total
+        return threads.summed(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
 
     parts = [
         fold(c, scale) if math.isfinite(top) else (0, 0)

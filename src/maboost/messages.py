@@ -27,6 +27,8 @@ def reduced(parts: list[tuple[NDArray[Any], Reduction]], comm: Communicator) -> 
     >>> reduced([(np.array([2]), "sum"), (np.array([0.5, 1.0]), "max")], SerialCommunicator())
     [array([2]), array([0.5, 1. ])]
     """
+    if comm.size == 1:
+        return [array for array, _ in parts]
     table = by_rank(np.concatenate([array.view(np.int64) for array, _ in parts]), comm)
     cells = np.split(table, np.cumsum([array.size for array, _ in parts])[:-1], axis=1)
     return [

@@ -12,7 +12,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from maboost.crew import Crew, available_cores
 
@@ -65,12 +68,27 @@ class Threads:
         A part has at least `worth` rows (32 blocks unless told): a light pass over them takes as long as
         to wake a thread, should it sleep.
         """
-        blocks = -(-n // self.block)
-        parts = min(self.count, blocks, n // (worth or 32 * self.block))
+        parts = min(self.count, n // (worth or 32 * self.block))
         if parts <= 1:
             return [work(0, n)]
+        blocks = -(-n // self.block)
+        parts = min(parts, blocks)
         edges = [min(-(-blocks * j // parts) * self.block, n) for j in range(parts + 1)]
         return Crew.run([partial(work, a, b) for a, b in pairwise(edges)])
+
+    def summed(
+        self, n: int, work: Callable[[int, int], Any], worth: int | None = None
+    ) -> NDArray[np.int64]:
+        """The sum of what :meth:`over` returns: integers, all parts the same number of them.
+
+        >>> Threads().summed(3, lambda a, b: (a, b))
+        array([0, 3])
+        """
+        first, *others = self.over(n, work, worth)
+        total = np.asarray(first, dtype=np.int64)
+        for other in others:
+            total = total + other
+        return total
 
     def over_many(
         self, sizes: list[int], work: Callable[[int, int, int], Result], worth: int | None = None

@@ -36,14 +36,23 @@ def random_values(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.choice(values, size=n) if rng.integers(2) else values
 
 
-@given(seed=seeds, n=st.integers(1, 200), share=st.floats(0.001, 0.999), sample=st.integers(1, 9))
+FEW = st.sampled_from([0, 20, 4096])  # values that are sorted: none, those of a bucket, all
+
+
+@given(
+    seed=seeds,
+    n=st.integers(1, 200),
+    share=st.floats(0.001, 0.999),
+    sample=st.integers(1, 9),
+    few=FEW,
+)
 @examples(300)
-def test_lower_tail_is_what_sorting_finds(seed, n, share, sample):
+def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
     target = share * math.fsum(weights)
     level, below, integral = by_sorting(values, weights, target)
-    with mock.patch.object(tails, "_SAMPLE", sample):  # few rows may be many
+    with mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few):  # few rows may be many
         found = lower_tail(values, weights, target, BaseMeasure(np.ones(n)))
     assert found.level == level
     assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
@@ -51,17 +60,18 @@ def test_lower_tail_is_what_sorting_finds(seed, n, share, sample):
     assert found.integral == pytest.approx(integral, abs=1e-12 * scale)
 
 
-@given(seed=seeds, n=st.integers(1, 30))
+@given(seed=seeds, n=st.integers(1, 30), few=FEW)
 @examples(60)
-def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n):
+def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n, few):
     rng = np.random.default_rng(seed)
     values = random_values(rng, n)
     weights = np.where(rng.random(n) < 0.5, 0.0, 1.0)
     measure = BaseMeasure(np.ones(n))
     heavy = values[weights > 0.0]
     if heavy.size:
-        assert lower_tail(values, weights, weights.sum() + 1.0, measure).level == heavy.max()
-        found = lower_tail(values, weights, 0.5, measure)
+        with mock.patch.object(tails, "_FEW", few):
+            assert lower_tail(values, weights, weights.sum() + 1.0, measure).level == heavy.max()
+            found = lower_tail(values, weights, 0.5, measure)
         assert (found.level, found.below) == (heavy.min(), 0.0)
 
 
@@ -71,9 +81,10 @@ def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n):
     count=st.integers(2, 4),
     sample=st.integers(1, 3),
     pool=st.sampled_from([0, 9, 2048]),
+    few=FEW,
 )
 @examples(90)
-def test_shards_change_no_bit(seed, n, count, sample, pool):
+def test_shards_change_no_bit(seed, n, count, sample, pool, few):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
     target = 0.4 * float(weights.sum())
@@ -85,7 +96,8 @@ def test_shards_change_no_bit(seed, n, count, sample, pool):
         measure = BaseMeasure(np.ones(n)[part], comm=comm)
         return lower_tail(values[part], weights[part], target, measure)
 
-    with mock.patch.object(tails, "_SAMPLE", sample), mock.patch.object(messages, "_POOL", pool):
+    patched = mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few)
+    with patched, mock.patch.object(messages, "_POOL", pool):
         assert on_shards(count, work) == [whole] * count
 
 

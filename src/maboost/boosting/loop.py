@@ -189,10 +189,9 @@ class Run:
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        round = self._advance(found, self._bytes_read() - read)
+        round = self._advance(found, self._bytes_read() - read, began)
         self.samples.append(self.held.number)
-        record = replace(round.record, seconds=time.perf_counter() - began)
-        return replace(round, record=record)
+        return round
 
     def _bytes_read(self) -> int:
         return int(getattr(self.producer, "bytes_read", 0))  # not every producer can say
@@ -229,14 +228,14 @@ class Run:
             shown = trim.shown(weighed, delta, self.held)
             if shown.held is not self.held:
                 self._hold(shown.held)
-            found = self._found_on(shown, weighed.density)
+            found = self._found_on(shown, weighed.density, self.learner.exact and not shown.hides)
             estimate = None
             if found is not None:
                 estimate = Estimate(found.edge, 0.0)
                 if shown.keeps > 0.0:  # otherwise nobody asks
                     estimate = shown.estimate(found.direction, self.state.density, self.measure)
                 if trim.accepts(shown, found.edge, estimate):
-                    return replace(found, exact=self.learner.exact and not shown.hides)
+                    return found
             if not shown.hides:
                 break
             self.held = trim.refused(shown, estimate)
@@ -254,7 +253,7 @@ class Run:
         if hold is not None:
             hold(sample.rows)
 
-    def _found_on(self, shown: Shown, rows_density: Array) -> _Found | None:
+    def _found_on(self, shown: Shown, rows_density: Array, exact: bool) -> _Found | None:
         """A hypothesis for these rows that has a positive edge over all rows."""
         rows, lift = shown.rows, shown.lift
         weights = self._shown_weights(rows_density, rows)
@@ -271,7 +270,7 @@ class Run:
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                 h, d, edge = Negated(h), -d, -edge
             if edge > ZERO_EDGE:
-                return _Found(h, d, edge, used, exact=False)
+                return _Found(h, d, edge, used, exact)
         return None
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
@@ -327,7 +326,7 @@ class Run:
         pairs = np.repeat(self.weights / self.game.width, self.game.width) * self.density
         yield self.game.rewards(pairs)[shown]
 
-    def _advance(self, found: _Found, bytes_read: int = 0) -> Round:
+    def _advance(self, found: _Found, bytes_read: int = 0, began: float = 0.0) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -351,8 +350,9 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        record = self._record(found, settled, step.size, moved.gain, val_error)
-        return Round(found.hypothesis, record, self._group_errors())
+        group_errors = self._group_errors()
+        record = self._record(found, settled, step.size, moved.gain, val_error, began)
+        return Round(found.hypothesis, record, group_errors)
 
     def _group_errors(self) -> dict[Any, float]:
         if not self.groups:
@@ -375,7 +375,13 @@ class Run:
         return float(self.measure.total(v.base * wrong))
 
     def _record(
-        self, found: _Found, settled: Settled, step: float, gain: float, val_error: float
+        self,
+        found: _Found,
+        settled: Settled,
+        step: float,
+        gain: float,
+        val_error: float,
+        began: float,
     ) -> Record:
         measure, ascent = self.measure, self.booster.ascent
         self.error = settled.error
@@ -401,5 +407,5 @@ class Run:
             nonzero=settled.nonzero,
             rows_used=settled.counts[0],
             bytes_read=settled.counts[1],
-            seconds=0.0,
+            seconds=time.perf_counter() - began,
         )

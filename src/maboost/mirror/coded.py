@@ -200,10 +200,9 @@ class Coded:
 
         few = support.places if support.count <= FEW * self.codes.size else None
         if few is None:
-            parts = measure.threads.over(self.codes.size, work)
+            sums = measure.threads.summed(self.codes.size, work)
         else:
-            parts = measure.threads.over(few.size, work, PICKED)
-        sums = np.sum(parts, axis=0)
+            sums = measure.threads.summed(few.size, work, PICKED)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         found = np.array([grid.value(*pair) for pair in pairs.tolist()])
         self._known[:] = [(density, found)]

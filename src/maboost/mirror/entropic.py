@@ -146,7 +146,7 @@ class _Problem:
             )
             return folded
 
-        sums = np.sum(self.measure.threads.over(self.theta.size, work), axis=0)
+        sums = self.measure.threads.summed(self.theta.size, work)
         told = by_rank(np.array([*sums, *_bits(self.own_top)]), self.measure.comm)
         if not self.agree(told[:, 2].view(np.float64)):
             return 0.0

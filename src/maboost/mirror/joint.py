@@ -167,12 +167,12 @@ def _by_leaf_sums(
     masses, d = masses[held], d[held]
     if not np.any(d > 0.0):
         return None
-    step, last = edge, math.inf
+    powers, below = np.stack([masses, masses * d, masses * d * d]), d - d.max()
+    step, last = math.atanh(min(edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
-        u = masses * np.exp(step * (d - d.max()))
-        u /= u.sum()
-        loss = float(np.sum(u * d))
-        spread = float(np.sum(u * d * d)) - loss * loss
+        mass, loss, square = (powers * np.exp(step * below)).sum(axis=1).tolist()
+        loss /= mass
+        spread = square / mass - loss * loss
         if not spread > 0.0:
             return None
         move = -loss / spread
@@ -250,8 +250,10 @@ class _Problem:
         if self.coded is not None:
             work = self._coded_work
         with np.errstate(over="ignore"):
-            parts = self.measure.threads.over(self.theta.size, lambda a, b: work(a, b, step, shift))
-        total = self.measure.comm.allreduce(np.sum(parts, axis=0), "sum").tolist()
+            sums = self.measure.threads.summed(
+                self.theta.size, lambda a, b: work(a, b, step, shift)
+            )
+        total = self.measure.comm.allreduce(sums, "sum").tolist()
         self.clipped = total[7] > 0
         value = self.grid.value
         coarse = [value(high, 0) for high in total[4:7]]

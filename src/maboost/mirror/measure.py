@@ -214,9 +214,8 @@ class BaseMeasure:
 
     def folded_here(self, sums: Callable[[slice], NDArray[np.int64]]) -> NDArray[np.int64]:
         """The sums over this shard, flat."""
-        parts = self.threads.over(self.entries.size, lambda a, b: sums(slice(a, b)))
-        total: NDArray[np.int64] = np.sum(parts, axis=0).reshape(-1)
-        return total
+        total = self.threads.summed(self.entries.size, lambda a, b: sums(slice(a, b)))
+        return total.reshape(-1)
 
     def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
         """What such sums stand for; None where some term does not fit the grid."""

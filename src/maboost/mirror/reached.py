@@ -7,7 +7,7 @@ code; Newton's method passes over the others alone, which are few.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -61,7 +61,8 @@ def _list(density, base, caps, codes, limits, scale, sums):
     return found, theirs
 
 
-class Reached(NamedTuple):
+@dataclass
+class Reached:
     """The entries that reach their cap under `limits`, and what is known of all others by code.
 
     Attributes
@@ -82,6 +83,9 @@ class Reached(NamedTuple):
     listed: Integers
     entries: Array
     codes: NDArray[np.uint16]
+    _others: Array | None = (
+        None  # mass, loss and square of all others by code, once shards have met
+    )
 
     @classmethod
     def near(
@@ -123,15 +127,17 @@ class Reached(NamedTuple):
             )
             return found
 
-        parts = np.array(measure.threads.over(self.codes.size, work), dtype=np.int64)
-        told = np.concatenate([parts.sum(axis=0), self.listed.reshape(-1)])
-        total = measure.comm.allreduce(told, "sum")
-        listed, masses = total[7:].reshape(-1, 2), _mass_grid(measure)
-        free = self.masses - (listed[:, 0] + listed[:, 1] / masses.low) / masses.factors[0]
-        powers = [float(np.sum(free * factors * values**power)) for power in range(3)]
-        near = total[:7].tolist()
-        mass, loss = grid.value(*near[:2]) + powers[0], grid.value(*near[2:4]) + powers[1]
-        return [mass, loss, *(grid.value(h, 0) + p for h, p in zip(near[4:], powers, strict=True))]
+        near = measure.threads.summed(self.codes.size, work)
+        if self._others is None:
+            told = measure.comm.allreduce(np.concatenate([near, self.listed.reshape(-1)]), "sum")
+            near, listed, masses = told[:7], told[7:].reshape(-1, 2), _mass_grid(measure)
+            free = self.masses - (listed[:, 0] + listed[:, 1] / masses.low) / masses.factors[0]
+            self._others = np.stack([free, free * values, free * values**2])
+        else:
+            near = measure.comm.allreduce(near, "sum")
+        others, sums = (self._others * factors).sum(axis=1).tolist(), near.tolist()
+        mass, loss = grid.value(*sums[:2]) + others[0], grid.value(*sums[2:4]) + others[1]
+        return [mass, loss, *(grid.value(h, 0) + o for h, o in zip(sums[4:], others, strict=True))]
 
 
 def _mass_grid(measure: BaseMeasure) -> FixedPoint:

@@ -55,7 +55,7 @@ class Supported(NamedTuple):
         def work(a: int, b: int) -> Integers:
             return mass_by_code(1.0, measure.base(slice(a, b)), coded.codes[a:b], coded.count, grid)
 
-        sums = np.sum(measure.threads.over(density.size, work), axis=0)
+        sums = measure.threads.summed(density.size, work)
         sums -= mass_by_code(1.0, base, codes, coded.count, grid)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         empty = np.array([grid.value(*pair) for pair in pairs.tolist()])
@@ -82,8 +82,8 @@ class Supported(NamedTuple):
             )  # fmt: skip
             return found
 
-        parts = np.array(measure.threads.over(self.codes.size, work, PICKED), dtype=np.int64)
-        total = measure.comm.allreduce(parts.sum(axis=0), "sum").tolist()
+        here = measure.threads.summed(self.codes.size, work, PICKED)
+        total = measure.comm.allreduce(here, "sum").tolist()
         ends = step * values
         free = self.empty * ((ends > 0.0) & (ends < cap))
         masses = self.empty * np.clip(ends, 0.0, min(cap, bound))

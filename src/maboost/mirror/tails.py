@@ -39,6 +39,7 @@ Integers = NDArray[np.int64]
 
 _BUCKETS = 1024
 _SAMPLE = 4096
+_FEW = 4096  # values that are sorted sooner than put into buckets
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -64,6 +65,19 @@ def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums)
         high, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
         sums[bucket, 2] += high
         sums[bucket, 3] += rest
+
+
+@njit(nogil=True, cache=True)
+def _running_sums(values, weights, weight_scale, moment_scale, sums):
+    """Folded sums of weight and of weight * value up to each value; `sums` has one row more, the first."""
+    for i in range(values.size):
+        high, rest = split(weights[i], weight_scale[0], weight_scale[1], weight_scale[2])
+        sums[i + 1, 0] = sums[i, 0] + high
+        sums[i + 1, 1] = sums[i, 1] + rest
+        term = weights[i] * values[i]
+        high, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
+        sums[i + 1, 2] = sums[i, 2] + high
+        sums[i + 1, 3] = sums[i, 3] + rest
 
 
 @njit(nogil=True, cache=True)
@@ -168,6 +182,23 @@ class _Search:
         (sums,) = sums_of_all([self._bucketed(part, factor)], part.comm)
         return self._chosen(part, factor, sums)
 
+    def by_sorting(self, part: _Open) -> _Open:
+        """Nothing but the level, by sorting all that is left, which one shard holds."""
+        order = np.argsort(part.values)
+        values, weights = part.values[order], _each(part.weights, part.values)[order]
+        sums = np.empty((values.size + 1, 4), dtype=np.int64)
+        sums[0] = part.below
+        _running_sums(values, weights, *self.grids, sums)
+        reached = bisect_left(
+            range(values.size), self.target, key=lambda j: self.weight(sums[j + 1])
+        )
+        if reached == values.size:  # never: the largest of positive weight
+            filled = np.flatnonzero(np.diff(sums, axis=0).any(axis=1))
+            reached = int(filled[-1]) if filled.size else 0
+        level = float(values[reached])
+        below = sums[np.searchsorted(values, level)]
+        return _Open(values[:0], values[:0], level, level, below, part.comm)
+
     def _between(self, whole: _Open, low: float, high: float) -> tuple[Integers, Array]:
         """Sums of this shard below `low`, and its entries from there to below `high`."""
         values, weights = whole.values, whole.weights
@@ -189,8 +220,7 @@ class _Search:
             _bucket_sums(part.values[a:b], weights[a:b], part.low, factor, *self.grids, sums)
             return sums
 
-        found: Integers = np.sum(self.threads.over(part.values.size, work), axis=0)
-        return found
+        return self.threads.summed(part.values.size, work)
 
     def _chosen(self, part: _Open, factor: float, sums: Integers) -> _Open:
         """The bucket of these sums in which the target is reached; all of it here if it is small."""
@@ -305,9 +335,13 @@ def lower_tail(
     if count > 16 * _SAMPLE:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         part = search.bracketed(part, max(first, low), min(last, high)) or part
-    while math.isfinite(
-        factor := _BUCKETS / (part.high - part.low) if part.high > part.low else math.inf
-    ):
+    while part.high > part.low:
+        if part.comm.size == 1 and part.values.size <= _FEW:
+            part = search.by_sorting(part)
+            break
+        factor = _BUCKETS / (part.high - part.low)
+        if math.isinf(factor):
+            break
         part = search.narrowed(part, factor)
     level = part.low if part.high == part.low else part.high
     held = search.weight(part.below)

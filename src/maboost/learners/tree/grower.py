@@ -166,14 +166,19 @@ class _Growth:
         return node
 
     def weight(self, node: _Node) -> float:
-        channel = node.sums.sum() if self.rewards.classes == 0 else node.sums[-1]
+        sums = node.sums.tolist()
+        channel = sums[0] + sums[1] if self.rewards.classes == 0 else sums[-1]
         return float(channel >> self.rewards.count_bits)
 
+    def weights(self, sums: NDArray[np.int64]) -> Array:
+        """Those of several nodes, from their sums."""
+        channel = sums.sum(axis=1) if self.rewards.classes == 0 else sums[:, -1]
+        return (channel >> self.rewards.count_bits).astype(np.float64)
+
     def count(self, sums: NDArray[np.int64]) -> int:
-        mask = (1 << self.rewards.count_bits) - 1
-        if self.rewards.classes == 0:
-            return int(sums[0] & mask) + int(sums[1] & mask)
-        return int(sums[-1] & mask)
+        mask, channels = (1 << self.rewards.count_bits) - 1, sums.tolist()
+        counting = channels if self.rewards.classes == 0 else channels[-1:]
+        return sum(channel & mask for channel in counting)
 
     def may_split(self, node: _Node) -> bool:
         deep = self.rules.max_depth is not None and node.depth >= self.rules.max_depth

@@ -60,11 +60,11 @@ class Tree:
         cls, nodes: list[Any], children: dict[int, tuple[int, int]], bins: Bins, growth: Any
     ) -> Tree:
         """From the nodes of a grown tree."""
-        n = len(nodes)
+        n, sums = len(nodes), np.array([v.sums for v in nodes])
         tree = cls(
             np.full(n, -1, dtype=np.int32), np.full(n, math.inf), np.zeros(n, dtype=np.int32),
             np.zeros(n, dtype=np.int32), np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int32),
-            [], answers(nodes, growth), np.zeros(n), np.array([growth.weight(v) for v in nodes]),
+            [], answers(nodes, sums, growth), np.zeros(n), growth.weights(sums),
             np.zeros((n, N_BINS), dtype=bool),
             {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
         )  # fmt: skip
@@ -133,16 +133,18 @@ class Tree:
         return total / total.sum() if total.sum() > 0.0 else total
 
 
-def answers(nodes: list[Any], growth: Any) -> Array:
+def answers(nodes: list[Any], sums: NDArray[np.int64], growth: Any) -> Array:
     """What each node answers if it is a leaf."""
     bits, classes = growth.rewards.count_bits, growth.rewards.classes
-    sums = np.array([v.sums for v in nodes])
     if classes == 0:
-        reward = ((sums[:, 1] >> bits) - (sums[:, 0] >> bits)).astype(float)
+        zero, one = sums.T >> bits
+        reward = (one - zero).astype(float)
         if growth.rules.votes:
             return np.where(reward > 0.0, 1.0, -1.0)[:, None]
-        weight = ((sums[:, 1] >> bits) + (sums[:, 0] >> bits)).astype(float)
+        weight = (one + zero).astype(float)
         value = np.divide(reward, weight, out=np.zeros_like(reward), where=weight > 0.0)
+        if growth.rules.monotone is None:
+            return value[:, None]
         low, high = np.array([v.low for v in nodes]), np.array([v.high for v in nodes])
         return np.clip(value, low, high)[:, None]
     reward = (sums[:, :classes] >> bits).astype(float)
