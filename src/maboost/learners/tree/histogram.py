@@ -32,7 +32,7 @@ _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _TALL = 1 << 12  # rows of a table that is worth reading by column
-_WORTH = 1 << 12  # rows that are worth a thread and a histogram of its own
+_WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,9 @@ def class_histograms(
             _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         return hist
 
+    worth = -(-_WORTH // by_row.shape[1])
     sizes = [len(labels)] if nodes is None else [len(rows) for rows in nodes]
-    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]
+    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, worth)]
 
 
 def reward_histograms(
@@ -288,5 +289,6 @@ def reward_histograms(
         _add_rewards_at(binned, nodes[j][a:b].view(np.uint32), rewards, hist)
         return hist
 
+    worth = -(-_WORTH // (binned.shape[1] * rewards.shape[1]))
     sizes = [len(rows) for rows in nodes]
-    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, _WORTH)]
+    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, worth)]

@@ -16,7 +16,7 @@ from maboost.threads import Threads
 
 __all__ = ["Cut", "divide_rows", "number_leaves", "number_rows"]
 
-_WORTH = 1 << 13  # rows that are worth a thread
+_WORTH = 1 << 16  # rows that are worth a thread
 
 
 class Cut(NamedTuple):
