@@ -123,7 +123,8 @@ class _Growth:
         categorical = self.data.bins.categorical
         self.categorical = categorical if categorical.any() else None
         columns = len(self.n_bins)
-        self.monotone = np.array(self.rules.monotone or (0,) * columns, dtype=np.int64)
+        constraints = self.rules.monotone
+        self.monotone = None if constraints is None else np.array(constraints, dtype=np.int64)
         self.features = self._drawn(np.arange(columns), self.rules.features_per_tree)
 
     def _drawn(self, features: NDArray[np.intp], size: int | None) -> NDArray[np.intp]:
@@ -262,7 +263,7 @@ class _Growth:
     def _bound(self, node: _Node, left: _Node, right: _Node) -> None:
         """Keep later splits below a constrained one on their own side of its middle."""
         assert node.split is not None
-        constraint = int(self.monotone[node.split.feature])
+        constraint = 0 if self.monotone is None else int(self.monotone[node.split.feature])
         if constraint == 0:
             return
         middle = 0.5 * (self.answer(left) + self.answer(right))

@@ -96,7 +96,7 @@ def _category_order(hist, n_bins, limits, heaviest):
     return found[:n]
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _answer_within(zero, one, low, high):
     """What a leaf of two classes answers, from their weights."""
     weight = float(zero + one)
@@ -105,7 +105,7 @@ def _answer_within(zero, one, low, high):
     return high if answer > high else answer
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _earned_by_two(zero, one, votes, low, high):
     """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
     weight, reward = float(zero + one), float(one - zero)
@@ -124,7 +124,7 @@ def _add_up(cells, order, sum, sums):
 
 
 @njit(nogil=True, cache=True)
-def _gains_of_two(left_zero, left_one, total, limits, least, votes, low, high, gains):
+def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
     """The gain of cutting after each bin; zero where a side would be too small.
 
     On the left `least` is enough.
@@ -133,7 +133,7 @@ def _gains_of_two(left_zero, left_one, total, limits, least, votes, low, high, g
     """
     bits, min_weight = limits.count_bits, limits.min_weight
     mask, zero, one = (np.int64(1) << bits) - 1, total[0], total[1]
-    most = _count(total, limits) - limits.min_count
+    most, votes = _count(total, limits) - limits.min_count, limits.criterion == SIGN
     earned = _earned_by_two(zero >> bits, one >> bits, votes, low, high)
     for j in range(gains.size):
         count = (left_zero[j] & mask) + (left_one[j] & mask)
@@ -181,11 +181,8 @@ def _scan_two(hist, total, order, start, limits, constraint, low, high, best, be
     _add_up(hist[0], order, start[0], zeros)
     _add_up(hist[1], order, start[1], ones)
     least = max(limits.min_count, _count(start, limits) + 1)  # not only what has no bin
-    if limits.criterion == SIGN:
-        _gains_of_two(zeros, ones, total, limits, least, True, low, high, gains)
-    else:
-        _gains_of_two(zeros, ones, total, limits, least, False, low, high, gains)
-    if constraint != 0:
+    _gains_of_two(zeros, ones, total, limits, least, low, high, gains)
+    if constraint is not None and constraint != 0:
         _forbid(zeros, ones, total, limits, constraint, low, high, gains)
     moved = _first_best(gains, best) + 1
     if moved > 0:
@@ -259,7 +256,8 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     """The best split over `features`; a gain of zero or less means there is none.
 
     `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is
-    None for two classes and `categorical` where no column is: so nothing is compiled for what there is not.
+    None for two classes, `categorical` where no column is, and `monotone` where none is constrained: so
+    nothing is compiled for what there is not.
 
     Returns
     -------
@@ -287,8 +285,9 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
             for k in range(channels):
                 start[k] = missing[k] if missing_left == 1 else 0
             if many is None:
+                constraint = None if monotone is None else monotone[f]
                 gain, moved = _scan_two(
-                    hist[f], total, order, start, limits, monotone[f], low, high, best, left, room
+                    hist[f], total, order, start, limits, constraint, low, high, best, left, room
                 )
             else:
                 gain, moved = _scan_many(cells, total, order, start, limits, best, left)
