@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import examples, seeds
 
 from maboost import (
     CombinedBoostClassifier,
+    HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
@@ -189,6 +193,50 @@ def test_balanced_counts_weights_and_not_rows(name):
         name, "tree", X[rows], y[rows], unit[rows], source[rows], class_weight="balanced"
     )
     assert_same_run(weighted, repeated)
+
+
+def alike(seed, levels, n_classes, n=60):
+    """Few values a column: many splits are equally good. And how often each row is there."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, levels, (n, 8)).astype(float)
+    y = (X[:, :3].sum(axis=1) + levels * (rng.random(n) < 0.2)).astype(int) % n_classes
+    return X, y, rng.integers(1, 4, n)
+
+
+@given(
+    seed=seeds,
+    levels=st.sampled_from([2, 3, 40]),
+    response=st.sampled_from(["real", "sign"]),
+    n_classes=st.sampled_from([2, 3]),
+    unit=st.sampled_from([1.0, 0.1, 1e-30, 7e20]),
+)
+@examples(80)
+def test_to_a_tree_whole_weights_are_copies(seed, levels, response, n_classes, unit):
+    X, y, times = alike(seed, levels, n_classes)
+    tree = HistTreeClassifier(max_depth=3, response=response)
+    one = clone(tree).fit(X, y, sample_weight=unit * times).tree_
+    two = clone(tree).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).tree_
+    for name in ("feature", "threshold"):  # values never seen missing follow true counts
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    rounding = 0.0 if n_classes == 2 else 1e-10  # of rewards, which are parts of a weight
+    np.testing.assert_allclose(one.value, two.value, rtol=0.0, atol=rounding)
+
+
+@pytest.mark.parametrize("name", ["entropy", "smooth", "sparse", "mada", "euclidean"])
+@pytest.mark.parametrize("response", ["real", "sign"])
+def test_equally_good_splits_are_not_decided_by_rounding(name, response):
+    for seed in range(6):
+        X, y, times = alike(seed, 2, 2)
+        often = np.repeat(np.arange(len(y)), times)
+        tree = HistTreeClassifier(max_depth=3, response=response)
+        model = clone(BOOSTERS[name]).set_params(estimator=tree, n_estimators=12)
+        one, two = (
+            clone(model).fit(X, y, sample_weight=times),
+            clone(model).fit(X[often], y[often]),
+        )
+        assert len(one.estimators_) == len(two.estimators_)
+        for a, b in zip(one.estimators_, two.estimators_, strict=True):
+            np.testing.assert_array_equal(a.tree_.feature, b.tree_.feature)
 
 
 def test_a_weight_of_two_is_the_row_twice_without_any_other_weight():

@@ -1,9 +1,9 @@
 """Histograms of weights and counts by feature, class and bin.
 
 A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
-learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits: a resolution
-of 2^-41 of the total mass or better at a million rows. A row lighter than half of that counts, but weighs
-nothing.
+learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits, 42 at most: a
+resolution of 2^-41 of the total mass or better up to a million rows. A row lighter than half of that
+counts, but weighs nothing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from maboost.comm import Communicator
 from maboost.crew import take_next
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
-__all__ = ["Packing", "class_histograms", "pack_weights", "reward_histograms"]
+__all__ = ["Packing", "class_histograms", "copies_of", "pack_weights", "reward_histograms"]
 
 Array = NDArray[np.float64]
 
+_WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
@@ -49,19 +51,47 @@ class Packing:
         The unit is a power of two, so that the last bits of `total` do not matter.
         """
         bits = int(rows).bit_length()
-        return cls(bits, math.ldexp(1.0, math.frexp(total)[1] - (62 - bits)))
+        return cls(bits, math.ldexp(1.0, math.frexp(total)[1] - min(62 - bits, _WEIGHT_BITS)))
+
+
+def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
+    """How many rows each row stands for, where all weigh a small whole number of times the lightest.
+
+    None where all weigh the same, or some do not.
+    """
+    (lightest,) = comm.allreduce(np.array([base.min(initial=np.inf)]), "min")
+    times = base / lightest
+    whole = np.rint(times)
+    able = bool(np.all(np.abs(times - whole) <= 1e-12 * times)) and whole.max(initial=1.0) <= 255.0
+    told = np.array([able, -whole.max(initial=1.0)])
+    able, most = comm.allreduce(told, "min").tolist()
+    return whole.astype(np.uint8) if able and most < -1.0 else None
+
+
+def copy_at(copies, i):
+    """How many rows row i stands for; one where `copies` is None."""
+    return 1 if copies is None else copies[i]
+
+
+@overload(copy_at, inline="always")
+def _copy_at(copies, i):
+    if isinstance(copies, types.NoneType):
+        return lambda copies, i: np.int64(1)
+    return lambda copies, i: np.int64(copies[i])
 
 
 @njit(nogil=True, cache=True)
-def _pack(weights, per_unit, count_bits, out):
+def _pack(weights, copies, per_unit, count_bits, out):
     for i in range(weights.size):
-        out[i] = (np.int64(weights[i] * per_unit + 0.5) << count_bits) + 1
+        times = copy_at(copies, i)
+        out[i] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
 
 
 @njit(nogil=True, cache=True)
-def _pack_at(weights, rows, per_unit, count_bits, out):
+def _pack_at(weights, copies, rows, per_unit, count_bits, out):
     for i in range(weights.size):
-        out[rows[i]] = (np.int64(weights[i] * per_unit + 0.5) << count_bits) + 1
+        times = copy_at(copies, i)
+        out[rows[i]] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
 
 
 def pack_weights(
@@ -70,19 +100,23 @@ def pack_weights(
     threads: Threads | None = None,
     out: NDArray[np.int64] | None = None,
     rows: NDArray[np.intp] | None = None,
+    copies: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.int64]:
     """Cells of single rows, into `out` if given: the weight in the high bits and a count of one.
 
-    Those of `rows` go to their places there, and the others are left as they are.
+    Those of `rows` go to their places there, and the others are left as they are. A row that stands for
+    several, as `copies` says, weighs exactly as much as they would: rounding must not decide between
+    splits that are equally good.
     """
     cells = np.empty(len(weights), dtype=CELL) if out is None else out
     per_unit = 1.0 / packing.unit  # a power of two: exact
 
     def work(a: int, b: int) -> None:
+        times = None if copies is None else copies[a:b]
         if rows is None:
-            _pack(weights[a:b], per_unit, packing.count_bits, cells[a:b])
+            _pack(weights[a:b], times, per_unit, packing.count_bits, cells[a:b])
         else:
-            _pack_at(weights[a:b], rows[a:b], per_unit, packing.count_bits, cells)
+            _pack_at(weights[a:b], times, rows[a:b], per_unit, packing.count_bits, cells)
 
     (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
     return cells

@@ -12,7 +12,7 @@ from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
-from maboost.learners.tree.histogram import Packing, pack_weights
+from maboost.learners.tree.histogram import Packing, copies_of, pack_weights
 from maboost.learners.tree.layout import ROW
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
@@ -87,7 +87,8 @@ class TreeLearner:
                 X, base, self.max_bins, self.categorical, self.seed, self.threads, self.comm
             )
             data = Binned(bins, *bin_columns(X, bins, self.threads))
-        return TreeProducer(self, data, labels.astype(np.uint8), n_classes)
+        copies = None if self.base is None else copies_of(self.base, self.comm)
+        return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)
 
 
 class TreeProducer:
@@ -97,12 +98,18 @@ class TreeProducer:
     """
 
     def __init__(
-        self, learner: TreeLearner, data: Binned, labels: NDArray[np.uint8], n_classes: int
+        self,
+        learner: TreeLearner,
+        data: Binned,
+        labels: NDArray[np.uint8],
+        n_classes: int,
+        copies: NDArray[np.uint8] | None = None,
     ) -> None:
         self.learner = learner
         self.data = data
         self.labels = labels
         self.n_classes = n_classes
+        self.copies = copies
         self.bytes_read = 0
         self._held: Resident | None = None
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
@@ -131,20 +138,24 @@ class TreeProducer:
     ) -> TreeHypothesis:
         table: TreeProducer | Resident = self
         self._last = None  # the new leaves may take its place
-        everything = rows is None
+        everything, copies = rows is None, self.copies
+        if copies is not None and rows is not None:
+            copies = copies[rows]
         if self._held is not None and rows is self._held.rows:
             table, rows = self._held, None
         if not (everything or weights.all()):
             some = np.flatnonzero(weights)
             rows, weights = some if rows is None else rows[some], weights[some]
             rewards = None if rewards is None else rewards[some]
+            copies = None if copies is None else copies[some]
         learner, room = self.learner, None
         (total,), (count,) = counted_sums([weights], learner.comm, learner.threads)
         # Where most rows are shown, to read all in their order, with the others empty, is faster. All shards
         # decide alike, so that the bytes they read do not depend on which rows are whose.
         able = table is self and self.n_classes == 2 and not self.data.mapped
         most = able and count >= _MOST * self._all_rows
-        packed = self._packed(weights, rows, rewards, table, Packing.of(count, total), most)
+        packing = Packing.of(count, total)
+        packed = self._packed(weights, copies, rows, rewards, table, packing, most)
         if most:
             rows = None
         if table is self and rows is None:
@@ -178,6 +189,7 @@ class TreeProducer:
     def _packed(
         self,
         weights: Array,
+        copies: NDArray[np.uint8] | None,
         rows: NDArray[np.intp] | None,
         rewards: Array | None,
         table: TreeProducer | Resident,
@@ -190,11 +202,13 @@ class TreeProducer:
             cells = self._cells(among)
             if most and rows is not None:
                 threads.over(among, lambda a, b: cells[a:b].fill(0))
-            pack_weights(weights, packing, threads, cells, rows)
+            pack_weights(weights, packing, threads, cells, rows, copies)
             return Rewards(cells, table.labels, packing.count_bits)
         assert rewards is not None
-        whole = np.rint(rewards / packing.unit).astype(np.int64) << packing.count_bits
-        cells = np.column_stack([whole, pack_weights(weights, packing, threads)])
+        times = 1 if copies is None else copies.astype(np.int64)[:, None]
+        whole = times * np.rint(rewards / times / packing.unit).astype(np.int64)
+        own = pack_weights(weights, packing, threads, copies=copies)
+        cells = np.column_stack([whole << packing.count_bits, own])
         if rows is not None:
             room = self._cells(among, cells.shape[1])
             room[rows] = cells
