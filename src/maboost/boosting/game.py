@@ -76,22 +76,33 @@ class Game:
             )
         return d
 
+    def codes_of(self, leaves: int) -> int:
+        """How many codes the loss of a hypothesis of so many answers has."""
+        return leaves * self.n_classes * self.width
+
     def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> Coded:
-        """The loss of a two-class hypothesis that answers ``answers[leaves]``, as codes."""
-        low, high = float(answers.min()), float(answers.max())
+        """The loss of a hypothesis that answers ``answers[leaves]``, as codes."""
+        if answers.ndim == 1:
+            values = np.column_stack([answers, -answers])
+        else:
+            classes = np.arange(self.n_classes)
+            wrong = np.array([np.delete(classes, label) for label in classes])
+            values = answers[:, wrong] - answers[:, :, None]
+        low, high = float(values.min()), float(values.max())
         if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):
-            raise ValueError(f"a tree answers between {low!r} and {high!r}, outside [-1, 1]")
-        codes = np.empty(len(leaves), dtype=np.uint16)
+            raise ValueError(f"a tree loses between {low!r} and {high!r}, outside [-1, 1]")
+        codes = np.empty(len(leaves) * self.width, dtype=np.uint16)
 
         def work(a: int, b: int) -> None:
-            leaf_codes(leaves[a:b], self._small_labels[a:b], codes[a:b])
+            entries = slice(a * self.width, b * self.width)
+            leaf_codes(leaves[a:b], self._small_labels[a:b], self.n_classes, codes[entries])
 
         threads.over(len(leaves), work)
-        return Coded(np.column_stack([answers, -answers]).reshape(-1), codes)
+        return Coded(values.reshape(-1), codes)
 
     @cached_property
-    def _small_labels(self) -> NDArray[np.uint8]:
-        return self.labels.astype(np.uint8)
+    def _small_labels(self) -> NDArray[np.unsignedinteger]:
+        return self.labels.astype(np.uint8 if self.n_classes <= 256 else np.uint16)
 
     def rewards(self, weights: Array) -> Array:
         """What a unit of score for each class earns on each row, given the pairs' weights."""

@@ -37,6 +37,7 @@ Array = NDArray[np.float64]
 keep_freed_arrays()  # here: once there is much free memory to fill, it would change nothing
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
+_CODES, _FEW_CODES = 1 << 16, 1 << 10  # that fit 16 bits; that take no time
 
 
 @dataclass(frozen=True)
@@ -205,10 +206,9 @@ class Run:
     def _losses(self, h: Hypothesis) -> Array | Coded:
         """The loss vector of a hypothesis, as codes where it takes few values."""
         leaves = getattr(self.producer, "training_leaves", None)  # not every producer has any
-        known: tuple[Array, NDArray[np.int32]] | None = None
-        if leaves is not None and self.game.width == 1:
-            known = leaves(h)
-        if known is None:
+        known: tuple[Array, NDArray[np.int32]] | None = None if leaves is None else leaves(h)
+        most = min(_CODES, max(_FEW_CODES, self.measure.count // 8))
+        if known is None or self.game.codes_of(len(known[0])) > most:
             return self.game.loss(self.producer.training_scores(h))
         return self.game.coded_loss(*known, self.measure.threads)
 

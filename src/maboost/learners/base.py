@@ -78,7 +78,7 @@ class Producer(Protocol):
         """The hypothesis on all training rows."""
 
     def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
-        """The same for two classes as a short table and an index into it a row; None if there is none."""
+        """The same as a short table and an index into it a row; None if there is none."""
 
 
 class WeakLearner(Protocol):

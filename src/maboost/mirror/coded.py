@@ -69,6 +69,14 @@ def _mass_by_code(density, base, codes, scale, sums):
             flat[at + _ONE] += lows[i]
 
 
+def values_on(grid: FixedPoint, pairs: Integers) -> Array:
+    """What sums of two parts stand for; most codes may be nobody's."""
+    found = np.zeros(len(pairs))
+    held = np.flatnonzero(pairs.any(axis=1))
+    found[held] = [grid.value(*pair) for pair in pairs[held].tolist()]
+    return found
+
+
 def mass_by_code(
     density: Array | float,
     base: Array | float,
@@ -84,10 +92,17 @@ def mass_by_code(
 
 
 @njit(nogil=True, cache=True)
-def leaf_codes(leaves, labels, out):
-    """Two codes a leaf, one for each label."""
+def leaf_codes(leaves, labels, classes, out):
+    """The codes of all entries, as many a row as there are wrong classes: by leaf, label and entry."""
+    if classes == 2:  # so simple that it vectorises
+        for i in range(leaves.size):
+            out[i] = 2 * leaves[i] + labels[i]
+        return
+    width = classes - 1
     for i in range(leaves.size):
-        out[i] = 2 * leaves[i] + labels[i]
+        first = (np.int64(leaves[i]) * classes + labels[i]) * width
+        for j in range(width):
+            out[i * width + j] = first + j
 
 
 @njit(nogil=True, cache=True)
@@ -204,7 +219,7 @@ class Coded:
         else:
             sums = measure.threads.summed(few.size, work, PICKED)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
-        found = np.array([grid.value(*pair) for pair in pairs.tolist()])
+        found = values_on(grid, pairs)
         self._known[:] = [(density, found)]
         return found
 

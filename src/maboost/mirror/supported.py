@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, global_count
-from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code
+from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code, values_on
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
@@ -58,8 +58,7 @@ class Supported(NamedTuple):
         sums = measure.threads.summed(density.size, work)
         sums -= mass_by_code(1.0, base, codes, coded.count, grid)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
-        empty = np.array([grid.value(*pair) for pair in pairs.tolist()])
-        return cls(density[rows], codes, base, empty)
+        return cls(density[rows], codes, base, values_on(grid, pairs))
 
     def moments(
         self,

@@ -222,20 +222,14 @@ class TreeProducer:
         return self._room
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
-        answers, leaves = self._leaves(hypothesis)
+        answers, leaves = self.training_leaves(hypothesis)
         scores = np.empty((self.data.rows, *answers.shape[1:]))
         self.learner.threads.over(
             self.data.rows, lambda a, b: np.take(answers, leaves[a:b], axis=0, out=scores[a:b])
         )
         return scores
 
-    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
-        answers, leaves = self._leaves(hypothesis)
-        small = answers.ndim == 1 and len(answers) < 1 << 15  # two codes a node fit 16 bits
-        return (answers, leaves) if small else None
-
-    def _leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]]:
-        """The answers of all nodes, and the leaf of every training row."""
+    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]]:
         assert isinstance(hypothesis, TreeHypothesis)
         tree = hypothesis.tree
         if self._last is not None and self._last[0] is hypothesis:
