@@ -18,11 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded, leaf_codes
+from maboost.mirror.pairs import lowest_of_rows, rewards_of_rows
 from maboost.threads import Threads
 
 __all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
+
+_WORTH = 1 << 14  # rows of several entries that are worth a thread
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,26 @@ class Game:
     def _small_labels(self) -> NDArray[np.unsignedinteger]:
         return self.labels.astype(np.uint8 if self.n_classes <= 256 else np.uint16)
 
-    def rewards(self, weights: Array) -> Array:
-        """What a unit of score for each class earns on each row, given the pairs' weights."""
-        table = weights.reshape(-1, self.width)
-        r = np.zeros((len(self.labels), self.n_classes))
-        np.put_along_axis(r, self._wrong, -table, axis=1)
-        np.put_along_axis(r, self.labels[:, None], table.sum(axis=1, keepdims=True), axis=1)
-        return r
+    def rewards(
+        self,
+        pairs: Array,
+        weights: Array | float = 1.0,
+        rows: NDArray[np.intp] | None = None,
+        threads: Threads | None = None,
+    ) -> Array:
+        """What a unit of score for each class earns on each of `rows`, all unless told.
+
+        The weight of a pair is `pairs` times the weight of its row, `weights`.
+        """
+        count = len(self.labels) if rows is None else len(rows)
+        found = np.empty((count, self.n_classes))
+
+        def work(a: int, b: int) -> None:
+            some = np.arange(a, b) if rows is None else rows[a:b]
+            rewards_of_rows(pairs, weights, some, self._small_labels, found[a:b])
+
+        (threads or Threads()).over(count, work, _WORTH)
+        return found
 
     def predicted(self, margins: Array) -> NDArray[np.integer]:
         """The class each row is given by its margins; a tie goes to a wrong class."""
@@ -122,7 +138,11 @@ class Game:
 
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""
-        return margins if self.width == 1 else margins.reshape(-1, self.width).min(axis=1)
+        if self.width == 1:
+            return margins
+        worst = np.empty(margins.size // self.width)
+        lowest_of_rows(margins, worst)
+        return worst
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Run:
         if lift is not None:
             weights = weights * lift
             used = int(np.count_nonzero(weights))
-        for rewards in self._reward_tries(slice(None) if rows is None else rows):
+        for rewards in self._reward_tries(rows):
             if rewards is not None and lift is not None:
                 rewards = rewards * lift[:, None]
             h = self.producer.produce(weights, rows, rewards, self.random_state)
@@ -317,14 +317,14 @@ class Run:
         self.measure.threads.over(len(out), work, None if rows is None else PICKED)
         return out
 
-    def _reward_tries(self, shown: Any) -> Iterator[Array | None]:
+    def _reward_tries(self, rows: NDArray[np.intp] | None) -> Iterator[Array | None]:
         if self.game.width == 1:
             yield None
             return
         if not self.learner.takes_costs:
             yield None
-        pairs = np.repeat(self.weights / self.game.width, self.game.width) * self.density
-        yield self.game.rewards(pairs)[shown]
+        weights = self.weights / (self.game.width * self.state.mass)
+        yield self.game.rewards(self.state.density, weights, rows, self.measure.threads)
 
     def _advance(self, found: _Found, bytes_read: int = 0, began: float = 0.0) -> Round:
         booster, measure = self.booster, self.measure
@@ -340,7 +340,7 @@ class Run:
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        settled = Settlement(self.game, measure, d, before, step.size, self.total_step).added_to(
+        settled = Settlement(measure, d, before, step.size, self.total_step).added_to(
             RowSums(self.margins, self.push, self.trust), (found.rows, bytes_read)
         )
         self.rounds = t
@@ -350,14 +350,11 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        group_errors = self._group_errors()
+        group_errors = self._group_errors(settled.worst <= 0.0) if self.groups else {}
         record = self._record(found, settled, step.size, moved.gain, val_error, began)
         return Round(found.hypothesis, record, group_errors)
 
-    def _group_errors(self) -> dict[Any, float]:
-        if not self.groups:
-            return {}
-        wrong = self.game.worst_margins(self.margins) <= 0.0
+    def _group_errors(self, wrong: NDArray[np.bool_]) -> dict[Any, float]:
         columns = [column for rows in self.groups.values() for column in (rows, rows & wrong)]
         sums = self.measure.of_rows.integrals([c.astype(np.float64) for c in columns])
         return {
@@ -386,10 +383,12 @@ class Run:
         measure, ascent = self.measure, self.booster.ascent
         self.error = settled.error
         if measure.width > 1:
-            self.error = measure.integral((self.margins <= 0.0).astype(np.float64))
+            (self.error,) = measure.integrals_of(
+                lambda part: [(self.margins[part] <= 0.0).astype(np.float64)], 1
+            )
         extent = settled.smallest_margin, settled.largest_margin
         soft = linear_minimum(
-            self.margins, ascent.domain, measure, ascent.regularizer.upper, extent
+            self.margins, ascent.domain, measure, ascent.regularizer.upper, extent, settled.worst
         )
         return Record(
             round=self.rounds,

@@ -10,13 +10,13 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from maboost.boosting.game import Game
 from maboost.comm import bits_of, split_wide
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, advance, entry_at
 from maboost.mirror.kernels import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import lowest_of_rows, means_of_rows
 
 __all__ = ["RowSums", "Settled", "Settlement"]
 
@@ -41,6 +41,8 @@ class Settled:
     smallest_margin, largest_margin, largest_density : float
     counts : list of int
         The sums of what was to be counted along with it.
+    worst : array of shape (n_rows,)
+        Each row's smallest margin, of this shard.
     """
 
     error: float
@@ -50,6 +52,7 @@ class Settled:
     largest_margin: float
     largest_density: float
     counts: list[int]
+    worst: Array
 
 
 def some_entries(values, codes, start, stop):
@@ -161,7 +164,6 @@ class RowSums(NamedTuple):
 class Settlement:
     """A round to be added to the sums: a step along `direction`, departing from `state`."""
 
-    game: Game
     measure: BaseMeasure
     direction: Array | Coded
     state: AscentState
@@ -171,10 +173,11 @@ class Settlement:
     def added_to(self, sums: RowSums, counts: tuple[int, ...] = ()) -> Settled:
         """Add it, and tell what became of the rows; counts of this shard go along in the message."""
         rows = self.measure.of_rows
+        worst = sums.margins if rows is self.measure else rows.array()
         others: list[tuple[int, int, int, int]] = []
 
         def block(part: slice) -> NDArray[np.int64]:
-            found, other = self._part_added_to(sums, part)
+            found, other = self._part_added_to(sums, worst, part)
             others.append(other)
             return found
 
@@ -188,16 +191,16 @@ class Settlement:
         )
         both = rows.unfolded(folded)
         if both is None:  # a density beyond the grid
-            wrong = self.game.worst_margins(sums.margins) <= 0.0
+            wrong = worst <= 0.0
             square = (self.measure.row_means(self.state.density) / self.state.mass) ** 2
             both = rows.integrals([wrong.astype(np.float64), square])
         held, *counted = counted.tolist()
         least, most, densest = ends.tolist()
         densest /= self.state.mass
-        return Settled(both[0], both[1], held / rows.count, -least, most, densest, counted)
+        return Settled(both[0], both[1], held / rows.count, -least, most, densest, counted, worst)
 
     def _part_added_to(
-        self, sums: RowSums, part: slice
+        self, sums: RowSums, worst: Array, part: slice
     ) -> tuple[NDArray[np.int64], tuple[int, int, int, int]]:
         """Some rows: folded sums; how many densities are not zero, and the extremes as integers."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
@@ -206,10 +209,10 @@ class Settlement:
         values, codes = (d.values, d.codes[entries]) if isinstance(d, Coded) else (d[entries], None)
         if width > 1:  # the pairs move by themselves, and the worst of each row is settled
             advance(sums.margins, d, entries, -step, sums.margins)
-            margins, density = (
-                self.game.worst_margins(margins),
-                density.reshape(-1, width).mean(axis=1),
-            )
+            means = np.empty(part.stop - part.start)
+            lowest_of_rows(margins, worst[part])
+            means_of_rows(density, means)
+            margins, density = worst[part], means
             values, codes, step = np.zeros(len(margins)), None, 0.0
         found = np.zeros((2, 4), dtype=np.int64)
         others: tuple[int, int, int, int] = _settle_rows(

@@ -19,6 +19,7 @@ from maboost.comm import (
 )
 from maboost.memory import Shelf
 from maboost.mirror import kernels
+from maboost.mirror.pairs import means_of_rows
 from maboost.threads import Threads
 
 __all__ = ["BaseMeasure"]
@@ -234,7 +235,15 @@ class BaseMeasure:
 
     def row_means(self, values: Array) -> Array:
         """The mean over each row's entries: the row's own density."""
-        return values if self.width == 1 else values.reshape(self.rows, self.width).mean(axis=1)
+        if self.width == 1:
+            return values
+        means, width = np.empty(self.rows), self.width
+
+        def work(a: int, b: int) -> None:
+            means_of_rows(values[a * width : b * width], means[a:b])
+
+        self.threads.over(self.rows, work)
+        return means
 
     def maximum(self, values: Array) -> float:
         """The largest value over all shards (minus infinity if there is none)."""

@@ -363,13 +363,14 @@ def linear_minimum(
     measure: BaseMeasure,
     upper: float = math.inf,
     extent: tuple[float, float] | None = None,
+    lowest: Array | None = None,
 ) -> float:
     r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
     Rows fill up in ascending order, each no further than its cap, and in each row the lowest entries
     first, none above a density of `upper`: the constraints are nested, so greedy is optimal. Off the
-    plane of mass one the distributions are all of the simplex. `extent` is the least of the rows' lowest
-    values over all shards and the largest of them, where that is known.
+    plane of mass one the distributions are all of the simplex. Where they are known: `lowest` are the rows'
+    lowest values, `extent` the least and the largest of those over all shards.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
@@ -379,7 +380,9 @@ def linear_minimum(
     """
     table = values.reshape(-1, measure.width)
     if math.isinf(upper):
-        rows = values if measure.width == 1 else table.min(axis=1)
+        rows = values if measure.width == 1 else lowest
+        if rows is None:
+            rows = table.min(axis=1)
         if domain.unbounded:
             return measure.minimum(rows) if extent is None else extent[0]
         caps = domain.row_caps()
