@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import logsumexp
 
 from maboost.comm import Communicator
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import means_of_rows, means_under, tops_taken_out
+from maboost.threads import Threads
 
 __all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
 
@@ -20,7 +22,11 @@ WATCHED_DOUBT = 0.005  # the same on rows it was not trained on, which may be fe
 
 
 def probability_scale(
-    margins: Array, base: Array, doubt: float = 0.0, comm: Communicator | None = None
+    margins: Array,
+    base: Array,
+    doubt: float = 0.0,
+    comm: Communicator | None = None,
+    threads: Threads | None = None,
 ) -> float:
     r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
 
@@ -35,6 +41,7 @@ def probability_scale(
         than they will be elsewhere, about the error to expect.
     comm : Communicator, optional
         The other shards.
+    threads : Threads, optional
 
     Returns
     -------
@@ -48,19 +55,22 @@ def probability_scale(
     >>> round(probability_scale(np.ones((4, 1)), rows, doubt=0.25), 6)
     1.098612
     """
-    rows = BaseMeasure(base, comm=comm)
+    rows = BaseMeasure(base, comm=comm, threads=threads)
     size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
-    pull = doubt * margins.mean(axis=1)
+    pull = np.empty(len(margins))
+    means_of_rows(margins.reshape(-1), pull)
+    pull *= doubt
 
     def terms(a: float, part: slice) -> Array:
-        its = margins[part]
-        if its.shape[1] == 1:
-            push = its[:, 0] * expit(-a * its[:, 0])
-        else:
-            x = np.concatenate([np.zeros((len(its), 1)), -a * its], axis=1)
-            push = np.sum(its * softmax(x, axis=1)[:, 1:], axis=1)
+        its = np.ascontiguousarray(margins[part]).reshape(-1)
+        powers, own = -a * its, np.empty(part.stop - part.start)
+        tops_taken_out(powers, 0.0, own)
+        np.exp(powers, out=powers)
+        np.exp(-own, out=own)
+        push = np.empty_like(own)
+        means_under(powers, own, its, push)
         found: Array = pull[part] - push
         return found
 

@@ -326,7 +326,7 @@ class Fitting(Voting):
         if watch is None:
             margins, base = run.margins, run.measure.rows_base
             by_row = margins.reshape(len(base), run.game.width)
-            return probability_scale(by_row, base, self._doubt(), self._comm)
+            return probability_scale(by_row, base, self._doubt(), self._comm, run.measure.threads)
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
         by_row = margins.reshape(len(watch.base), watch.game.width)
