@@ -16,6 +16,7 @@ from maboost.comm import FixedPoint, by_rank
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import means_of_rows, spread_over_rows, tops_taken_out
 from maboost.mirror.projected import (
     Potentials,
     Projected,
@@ -291,22 +292,51 @@ def _bits(value: float) -> Integers:
 
 
 def project_entropy_rows(
-    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
+    theta: Array,
+    caps: Array | float,
+    measure: BaseMeasure,
+    guess: float | None,
+    out: Array,
+    spend: bool = False,
 ) -> Projected | None:
     """Entropy with several entries a row and caps on the rows' totals.
 
     The chain rule of relative entropy splits the problem: project the rows' totals, then rescale
     inside each row. A row of logs theta has the log-total log mean exp theta.
     """
-    table = theta.reshape(measure.rows, measure.width)
-    tops = table.max(axis=1, initial=-np.inf)
+    rows, width = measure.of_rows, measure.width
+    tops, means, totals = rows.array(), rows.array(), rows.array()
+
+    def powers(a: int, b: int) -> None:
+        for start in range(a, b, _BLOCK // width):
+            some = slice(start, min(start + _BLOCK // width, b))
+            part = slice(some.start * width, some.stop * width)
+            np.copyto(out[part], theta[part])
+            tops_taken_out(out[part], -math.inf, tops[some])
+            np.exp(out[part], out=out[part])
+            means_of_rows(out[part], means[some])
+
+    def log_totals(a: int, b: int) -> None:
+        totals[a:b] = (tops[a:b] - center) + np.log(means[a:b])
+
+    rows.threads.over(rows.rows, powers, _BLOCK // width)
     center = measure.maximum(tops)  # out of the totals first: log means are small beside it
-    inside = table - tops[:, None]
-    log_means = np.log(np.exp(inside).mean(axis=1))
+    rows.threads.over(rows.rows, log_totals)
     near = None if guess is None else guess - center
-    totals = (tops - center) + log_means
-    found = project_entropy(totals, caps, measure.of_rows, near, np.empty_like(totals), spend=True)
+    found = project_entropy(totals, caps, rows, near, rows.array(), spend=True)
     if found is None:
         return None
-    dual = (inside + (found.dual - log_means)[:, None]).reshape(-1)
-    return Projected(np.exp(dual, out=out), center, found.center + found.tau, lambda: dual)
+    row_density, row_dual, row_potentials = found.density, found.dual, found.potentials
+    dual = theta if spend else measure.array()
+
+    def spread(a: int, b: int) -> None:
+        part = slice(a * width, b * width)
+        shifts, factors = row_dual[a:b] - np.log(means[a:b]), row_density[a:b] / means[a:b]
+        spread_over_rows(theta[part], tops[a:b], shifts, factors, out[part], dual[part])
+
+    def potentials() -> Potentials | None:
+        of_rows = row_potentials()  # theta less its dual point is the same for all entries of a row
+        return None if of_rows is None else of_rows._replace(theta=center + of_rows.theta)
+
+    rows.threads.over(rows.rows, spread, _BLOCK // width)
+    return Projected(out, center, found.center + found.tau, lambda: dual, potentials)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from maboost.comm import split
 from maboost.mirror.kernels import value_at
 
 __all__ = [
     "lowest_of_rows",
     "means_of_rows",
     "means_under",
+    "moments_of_rows",
     "rewards_of_rows",
+    "spread_over_rows",
     "tops_taken_out",
 ]
 
@@ -64,6 +67,51 @@ def means_under(powers, more, values, out):
             total += powers[i * width + j]
             sum += powers[i * width + j] * values[i * width + j]
         out[i] = sum / total
+
+
+@njit(nogil=True, cache=True)
+def spread_over_rows(theta, tops, shifts, factors, powers, dual):
+    """In place: `powers` of each row times its factor; `dual` is theta without its top, shifted."""
+    width = theta.size // max(tops.size, 1)
+    for i in range(tops.size):
+        for j in range(i * width, (i + 1) * width):
+            dual[j] = (theta[j] - tops[i]) + shifts[i]
+            powers[j] *= factors[i]
+
+
+@njit(nogil=True, cache=True)
+def moments_of_rows(width, density, codes, factors, values, base, caps, bound, scale):
+    """Sums over rows after a step that multiplies the density of each entry by the factor of its code.
+
+    With t the mean of a row's entries, m and q the means of d and d^2 under them, and u = min(cap, t): of u
+    and u * m folded; coarse ones of u and u * m over rows below their cap, and of u * q, less u * m^2 at a
+    cap, where only the shares inside a row still move; and how many t lie beyond `bound`.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(density.size // width):
+        t, m, q = 0.0, 0.0, 0.0
+        for j in range(i * width, (i + 1) * width):
+            d, x = values[codes[j]], density[j] * factors[codes[j]]
+            t += x
+            m += x * d
+            q += x * d * d
+        per = 1.0 / t if t > 0.0 else 0.0
+        t, m, q = t / width, m * per, q * per
+        cap = min(value_at(caps, i), bound)
+        free = t < cap
+        beyond += (not free) & (cap == bound)
+        w = value_at(base, i) * (t if free else cap)
+        high, low = split(w, scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        h0 += high if free else 0
+        high, low = split(w * m, scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        h1 += high if free else 0
+        high, low = split(w * (q if free else q - m * m), scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
 
 @njit(nogil=True, cache=True)

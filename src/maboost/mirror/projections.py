@@ -102,7 +102,7 @@ def _projected(
         if separate:
             found = project_entropy(theta, caps, measure, guess, out, spend)
         else:
-            found = project_entropy_rows(theta, caps, measure, guess, out)
+            found = project_entropy_rows(theta, caps, measure, guess, out, spend)
     elif type(regularizer) is Euclidean and separate:
         found = project_euclidean(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)

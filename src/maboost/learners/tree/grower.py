@@ -55,18 +55,14 @@ class Binned:
 class Rewards:
     """What rows are worth in this round, in packed cells.
 
-    Two classes: `cells` (n,) and `labels` (n,). More: `cells` (n, K + 1), rewards and then weight and
-    count; `labels` is None.
+    Two classes: `cells` (n,) and `labels` (n,). More: `cells` (n, channels), K rewards, then weight and
+    count, then zeros; `labels` is None. `classes` is 0 for two, K for more, as :class:`Limits` has it.
     """
 
     cells: NDArray[np.int64]
     labels: NDArray[np.uint8] | None
     count_bits: int
-
-    @property
-    def classes(self) -> int:
-        """0 for two classes, K for more, as :class:`Limits` has it."""
-        return 0 if self.labels is not None else self.cells.shape[1] - 1
+    classes: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,7 +151,10 @@ class _Growth:
         node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), None)
         self.count_histograms([node])
         assert node.hist is not None
-        node.sums = node.hist[0].sum(axis=1 if self.rewards.classes == 0 else 0)
+        if self.rewards.classes == 0:
+            node.sums = node.hist[0].sum(axis=1)
+        else:
+            node.sums = node.hist[0].sum(axis=0)[: self.rewards.classes + 1]
         self.limits = Limits(
             self.rewards.count_bits,
             self.rewards.classes,

@@ -24,7 +24,15 @@ from maboost.crew import take_next
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
-__all__ = ["Packing", "class_histograms", "copies_of", "pack_weights", "reward_histograms"]
+__all__ = [
+    "Packing",
+    "channels_of",
+    "class_histograms",
+    "copies_of",
+    "pack_rewards",
+    "pack_weights",
+    "reward_histograms",
+]
 
 Array = NDArray[np.float64]
 
@@ -120,6 +128,47 @@ def pack_weights(
 
     (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
     return cells
+
+
+@njit(nogil=True, cache=True)
+def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
+    """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
+    classes = rewards.shape[1]
+    for i in range(weights.size):
+        times, row = copy_at(copies, i), i if rows is None else rows[i]
+        for k in range(classes):
+            whole = np.int64(np.rint(rewards[i, k] / times * per_unit))
+            out[row, k] = times * whole << count_bits
+        own = np.int64(weights[i] / times * per_unit + 0.5)
+        out[row, classes] = (times * own << count_bits) + 1
+        for k in range(classes + 1, out.shape[1]):
+            out[row, k] = 0
+
+
+def pack_rewards(
+    rewards: Array,
+    weights: Array,
+    packing: Packing,
+    threads: Threads,
+    out: NDArray[np.int64],
+    rows: NDArray[np.intp] | None = None,
+    copies: NDArray[np.uint8] | None = None,
+) -> None:
+    """The same with rewards of several classes, a channel each, before it."""
+
+    def work(a: int, b: int) -> None:
+        times, some = None if copies is None else copies[a:b], None if rows is None else rows[a:b]
+        place = out[a:b] if rows is None else out
+        _pack_rewards(
+            rewards[a:b], times, some, 1.0 / packing.unit, packing.count_bits, weights[a:b], place
+        )
+
+    threads.over(len(weights), work, PICKED)
+
+
+def channels_of(classes: int) -> int:
+    """Of a cell: rewards by class, and weight with count; as many fours as hold them."""
+    return -(-(classes + 1) // 4) * 4
 
 
 @intrinsic
@@ -247,20 +296,52 @@ def _add_classes_at(binned, rows, cells, labels, hist):
             _add(sums, own, bins[j], j * _COLUMN, cells[rows[k]])
 
 
+@intrinsic
+def _add_four(typingctx: Any, sums: Any, place: Any, cells: Any, at: Any) -> Any:
+    """``sums[place : place + 4] += cells[at : at + 4]`` for flat arrays, in one go."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        four = ir.VectorType(ir.IntType(64), 4).as_pointer()
+
+        def pointer(array: int) -> Any:
+            data = context.make_array(signature.args[array])(context, builder, args[array]).data
+            return builder.bitcast(builder.gep(data, [args[array + 1]]), four)
+
+        where = pointer(0)
+        old, new = builder.load(where), builder.load(pointer(2))
+        done = builder.store(builder.add(old, new), where)
+        old.align = new.align = done.align = 8
+        return context.get_dummy_value()
+
+    return types.void(sums, types.intp, cells, types.intp), codegen
+
+
 @njit(nogil=True, cache=True)
 def _add_rewards_at(binned, rows, rewards, hist):
-    columns, classes = binned.shape[1], rewards.shape[1]
-    flat = binned.reshape(-1)
+    """Channels come in fours; four or eight, the usual numbers, are told to the compiler."""
+    columns, channels = binned.shape[1], rewards.shape[1]
+    flat, cells, sums = binned.reshape(-1), rewards.reshape(-1), hist.reshape(-1)
     for k in range(rows.size):
         if k + _AHEAD < rows.size:
             later = np.intp(rows[k + _AHEAD])
             _prefetch(flat, later * columns)
             _prefetch(flat, later * columns + columns - 1)
-        row = rows[k]
-        for j in range(columns):
-            bin = binned[row, j]
-            for k in range(classes):
-                hist[j, bin, k] += rewards[row, k]
+            _prefetch(cells, later * channels)
+        row = np.intp(rows[k])
+        bins = _piece(flat, columns, row)
+        if channels == 4:
+            for j in range(columns):
+                _add_four(sums, (j * ROOM + np.intp(bins[j])) * 4, cells, row * 4)
+        elif channels == 8:
+            for j in range(columns):
+                at = (j * ROOM + np.intp(bins[j])) * 8
+                _add_four(sums, at, cells, row * 8)
+                _add_four(sums, at + 4, cells, row * 8 + 4)
+        else:
+            for j in range(columns):
+                at = (j * ROOM + np.intp(bins[j])) * channels
+                for c in range(0, channels, 4):
+                    _add_four(sums, at + c, cells, row * channels + c)
 
 
 def _summed(parts: list[NDArray[np.int64]], shape: tuple[int, int, int]) -> NDArray[np.int64]:
@@ -315,7 +396,7 @@ def reward_histograms(
     rewards: NDArray[np.int64],
     threads: Threads,
 ) -> list[NDArray[np.int64]]:
-    """Reward cells (n, K) summed by (feature, bin, class) over the listed rows of each node."""
+    """Reward cells (n, channels) summed by (feature, bin, channel) over the listed rows of each node."""
     shape = (binned.shape[1], ROOM, rewards.shape[1])
 
     def work(j: int, a: int, b: int) -> NDArray[np.int64]:

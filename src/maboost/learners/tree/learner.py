@@ -12,7 +12,13 @@ from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
-from maboost.learners.tree.histogram import Packing, copies_of, pack_weights
+from maboost.learners.tree.histogram import (
+    Packing,
+    channels_of,
+    copies_of,
+    pack_rewards,
+    pack_weights,
+)
 from maboost.learners.tree.layout import ROW
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
@@ -205,15 +211,9 @@ class TreeProducer:
             pack_weights(weights, packing, threads, cells, rows, copies)
             return Rewards(cells, table.labels, packing.count_bits)
         assert rewards is not None
-        times = 1 if copies is None else copies.astype(np.int64)[:, None]
-        whole = times * np.rint(rewards / times / packing.unit).astype(np.int64)
-        own = pack_weights(weights, packing, threads, copies=copies)
-        cells = np.column_stack([whole << packing.count_bits, own])
-        if rows is not None:
-            room = self._cells(among, cells.shape[1])
-            room[rows] = cells
-            cells = room
-        return Rewards(cells, None, packing.count_bits)
+        cells = self._cells(among, channels_of(self.n_classes))
+        pack_rewards(rewards, weights, packing, threads, cells, rows, copies)
+        return Rewards(cells, None, packing.count_bits, self.n_classes)
 
     def _cells(self, *shape: int) -> NDArray[np.int64]:
         """Room for cells; kept, since fresh memory costs more than to fill it."""
