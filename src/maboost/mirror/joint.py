@@ -26,6 +26,7 @@ from maboost.mirror.kernels import value_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean
+from maboost.mirror.rowwise import Rowwise
 from maboost.mirror.supported import Supported
 
 __all__ = ["Corrected", "joint_corrective", "shorter_shift"]
@@ -90,13 +91,14 @@ def joint_corrective(
 
     Off the plane of mass one there is no shift, and the method runs in the step alone.
     """
-    rowwise = measure.width > 1 and not ascent.domain.unbounded
-    if type(ascent.regularizer) not in (Entropy, Euclidean) or rowwise:
+    if type(ascent.regularizer) not in (Entropy, Euclidean):
         return None
     simplex = ascent.domain.normalised and ascent.domain.unbounded
     if isinstance(direction, Coded) and simplex and type(ascent.regularizer) is Entropy:
         return _by_leaf_sums(direction, state, edge, measure)
-    problem = _Problem(ascent, state, direction, measure, l1)
+    problem = _posed(ascent, state, direction, measure, l1)
+    if problem is None:
+        return None
     plane = ascent.domain.normalised
     step, shift = min(edge * state.mass, 0.9), 0.0
     if problem.coded is not None and plane and ascent.update == "active":
@@ -123,6 +125,23 @@ def joint_corrective(
             return None
         previous = residual
     return None
+
+
+def _posed(
+    ascent: MirrorAscent,
+    state: AscentState,
+    direction: Array | Coded,
+    measure: BaseMeasure,
+    l1: float,
+) -> _Problem | Rowwise | None:
+    """Passes over the rows for this direction; None where there are none that are fast."""
+    domain = ascent.domain
+    if measure.width == 1 or domain.unbounded or not domain.normalised:
+        return _Problem(ascent, state, direction, measure, l1)
+    entropy = type(ascent.regularizer) is Entropy and ascent.update == "active"
+    if not (entropy and isinstance(direction, Coded)):
+        return None
+    return Rowwise(ascent, state, direction, measure)
 
 
 def _without_caps(

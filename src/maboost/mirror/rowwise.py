@@ -1,0 +1,71 @@
+"""Steps under caps on rows of several entries.
+
+The total of a row is capped, and entropy divides it among the entries in proportion to what they would have
+without a cap. A step along a direction of few values multiplies each entry by the factor of its code, so a
+pass over the rows needs no exponential.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import fixed_point
+from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.coded import Coded
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import moments_of_rows
+from maboost.mirror.projected import part_of
+
+__all__ = ["Rowwise"]
+
+Array = NDArray[np.float64]
+
+_WORTH = 1 << 14  # rows of several entries that are worth a thread
+
+
+class Rowwise:
+    """Passes over the rows for one direction, from a density that is its own last projection.
+
+    Attributes
+    ----------
+    clipped : bool
+        Whether a row without a cap was beyond the grid of the last sums.
+    """
+
+    def __init__(
+        self, ascent: MirrorAscent, state: AscentState, coded: Coded, measure: BaseMeasure
+    ) -> None:
+        self.coded = coded
+        self.density = state.density
+        self.measure = measure
+        self.caps = ascent.domain.row_caps()
+        self.clipped = False
+        rows = measure.of_rows
+        top, highest = rows.highest_caps(self.caps)
+        highest = max(highest, 1.0)
+        if math.isinf(top):
+            highest = max(highest, 4.0 * rows.maximum(measure.row_means(state.density)))
+        self.bound = 16.0 * highest
+        self.grid = fixed_point(rows.largest * self.bound, rows.count)
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        """Mass and loss of the next distribution, and the three moments of the Hessian."""
+        rows, width, values = self.measure.of_rows, self.measure.width, self.coded.values
+        factors = np.exp(step * values - shift)
+
+        def work(a: int, b: int) -> tuple[int, ...]:
+            part, entries = slice(a, b), slice(a * width, b * width)
+            found: tuple[int, ...] = moments_of_rows(
+                width, self.density[entries], self.coded.codes[entries], factors, values,
+                rows.base(part), part_of(self.caps, part), self.bound, self.grid[:3],
+            )  # fmt: skip
+            return found
+
+        here = rows.threads.summed(rows.rows, work, _WORTH)
+        total = rows.comm.allreduce(here, "sum").tolist()
+        self.clipped = total[7] > 0
+        value = self.grid.value
+        return [value(*total[:2]), value(*total[2:4]), *(value(high, 0) for high in total[4:7])]
