@@ -1,6 +1,7 @@
 """More than two classes: pairs of rows and wrong classes, and learners that know no costs."""
 
 from dataclasses import dataclass, field, replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import Problem, on_shards, random_problem, rounds
 
 from maboost import MABoostClassifier
-from maboost.boosting import Game, Run, maboost, madaboost, smooth, sparseboost
+from maboost.boosting import Game, Run, loop, maboost, madaboost, smooth, sparseboost
 from maboost.comm import SerialCommunicator
 from maboost.learners import EstimatorLearner, Producer
 from maboost.learners.tree.grower import GrowthRules
@@ -152,6 +153,55 @@ def test_estimators_on_three_classes():
     assert model.certificate_.n_classes == 3
     expected = min(1.0, 2.0 * np.exp(-model.certificate_.gain))  # (K - 1) exp(-G)
     assert model.certificate_.error_bound == pytest.approx(expected)
+
+
+BOOSTERS = {
+    "maboost": lambda: maboost(),
+    "euclidean": lambda: maboost("euclidean"),
+    "smooth": lambda: smooth(2.0),
+    "some capped": lambda: maboost("entropy", CappedSimplex(CAPS)),
+    "sparse": lambda: sparseboost(),
+    "mada": lambda: madaboost(),
+}
+CAPS = np.where(np.arange(400) % 4, 2.0, np.inf)
+
+
+def tree_run(booster, part=slice(None), comm=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X, weights = rng.normal(size=(400, 5)), rng.uniform(0.5, 2.0, 400)
+    labels = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] + 0.5 * rng.normal(size=400) > 0)
+    learner = TreeLearner(
+        GrowthRules(max_depth=2), base=weights[part], comm=comm or SerialCommunicator()
+    )
+    return Run(
+        booster, learner, X[part], Game(labels[part], 4), weights[part],
+        BaseMeasure(weights[part], 3, comm), np.random.RandomState(0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_codes_are_only_a_shorter_way(name):
+    """The losses of trees as codes, and entry by entry: the same rounds."""
+    short = list(rounds(tree_run(BOOSTERS[name]()), 8))
+    with mock.patch.object(loop, "_CODES", 0):
+        long = list(rounds(tree_run(BOOSTERS[name]()), 8))
+    assert len(short) == len(long) == 8
+    for column in ("edge", "step", "gain", "error_bound", "train_error", "soft_margin", "ess"):
+        one, other = ([getattr(r, column) for r in run] for run in (short, long))
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-11, err_msg=column)
+
+
+@pytest.mark.parametrize("name", sorted(set(BOOSTERS) - {"some capped"}))
+def test_shards_of_trees_change_no_bit(name):
+    """(Caps of single rows would have to be divided among shards too.)"""
+    halves = slice(0, 130), slice(130, 400)
+
+    def records(part, comm=None):
+        run = tree_run(BOOSTERS[name](), part, comm)
+        return [replace(r, seconds=0.0, val_error=0.0, val_score=0.0) for r in rounds(run, 5)]
+
+    whole = records(slice(None))
+    assert on_shards(2, lambda comm: records(halves[comm.rank], comm)) == [whole, whole]
 
 
 def test_shards_of_equal_and_of_other_weights_ask_for_the_same():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
+from maboost.comm import SerialCommunicator
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -20,11 +21,13 @@ from maboost.mirror import (
 )
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
+from maboost.mirror.rowwise import Rowwise
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 
 GEOMETRIES = {
     "simplex": MirrorAscent(Entropy(), Simplex()),
     "capped": MirrorAscent(Entropy(), CappedSimplex(2.5)),
+    "some capped": MirrorAscent(Entropy(), CappedSimplex(np.where(np.arange(40) % 3, 1.5, np.inf))),
     "capped lazy": MirrorAscent(Entropy(), CappedSimplex(2.5), "lazy"),
     "euclidean": MirrorAscent(Euclidean(), CappedSimplex(2.5)),
     "orthant": MirrorAscent(Euclidean(), Orthant()),
@@ -38,17 +41,17 @@ def coded_direction(rng, n, leaves=4):
     )
 
 
-@examples(80)
-@given(seeds, st.sampled_from(sorted(GEOMETRIES)))
-def test_corrective_step_is_the_same_with_and_without_codes(seed, name):
+@examples(150)
+@given(seeds, st.sampled_from(sorted(GEOMETRIES)), st.sampled_from([1, 2, 4]))
+def test_corrective_step_is_the_same_with_and_without_codes(seed, name, width):
     rng = np.random.default_rng(seed)
     ascent = GEOMETRIES[name]
-    measure = BaseMeasure(rng.uniform(0.2, 3.0, size=40))
+    measure = BaseMeasure(rng.uniform(0.2, 3.0, size=40), width)
     state = ascent.start(measure)
     for _ in range(6):
         if state.mass <= 0.0:
             break
-        coded = coded_direction(rng, 40)
+        coded = coded_direction(rng, 40 * width)
         d = whole_direction(coded)
         edge = -measure.integral(state.density * d) / state.mass
         if edge <= 1e-3:
@@ -64,6 +67,53 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name):
         if plain.final:
             break
         state = ascent.move(state, d, plain.size, measure, guess=plain.guess).state
+
+
+@examples(60)
+@given(seeds, st.sampled_from([2, 4]), st.booleans(), st.booleans())
+def test_sums_over_capped_rows(seed, width, alike, uncapped):
+    """Against the projection itself, whose mass and loss they are, and their derivatives."""
+    rng = np.random.default_rng(seed)
+    measure = BaseMeasure(np.ones(30) if alike else rng.uniform(0.2, 3.0, size=30), width)
+    caps = np.where(rng.random(30) < 0.3, np.inf, 1.3) if uncapped else 1.3
+    ascent = MirrorAscent(Entropy(), CappedSimplex(caps))
+    state, coded = ascent.start(measure), coded_direction(rng, 30 * width, 9)
+    state = ascent.move(state, coded, 0.7, measure).state
+    d, rows = whole_direction(coded), Rowwise(ascent, state, coded, measure)
+    step, shift = rng.uniform(0.0, 1.5), rng.uniform(-0.2, 0.2)
+
+    def directly(step, shift):
+        u = (state.density * np.exp(step * d - shift)).reshape(30, width)
+        total = np.minimum(u.mean(axis=1), caps)
+        u *= (total / u.mean(axis=1))[:, None]
+        return measure.integral(u), measure.integral(u.reshape(-1) * d)
+
+    mass, loss, h00, h01, h11 = rows.sums(step, shift)
+    assert (mass, loss) == pytest.approx(directly(step, shift), rel=1e-12, abs=1e-13)
+    small = 1e-6
+    for derivative, (a, b), which in (
+        (-h00, (0.0, small), 0), (-h01, (0.0, small), 1), (h11, (small, 0.0), 1),
+    ):  # fmt: skip
+        ends = directly(step + a, shift + b)[which], directly(step - a, shift - b)[which]
+        assert derivative == pytest.approx((ends[0] - ends[1]) / (2.0 * small), abs=1e-5)
+
+
+@examples(30)
+@given(seeds, st.integers(1, 4))
+def test_sums_over_capped_rows_of_shards(seed, count):
+    rng = np.random.default_rng(seed)
+    weights, parts = rng.uniform(0.2, 3.0, size=50), cuts(50, count, rng)
+    ascent, coded = MirrorAscent(Entropy(), CappedSimplex(1.3)), coded_direction(rng, 150)
+
+    def sums(part, comm):
+        entries = slice(3 * part.start, 3 * part.stop)
+        measure = BaseMeasure(weights[part], 3, comm)
+        state = ascent.start(measure)
+        its = Coded(coded.values, coded.codes[entries])
+        return Rowwise(ascent, state, its, measure).sums(0.5, 0.1)
+
+    whole = sums(slice(0, 50), SerialCommunicator())
+    assert on_shards(count, lambda comm: sums(parts[comm.rank], comm)) == [whole] * count
 
 
 @examples(30)
