@@ -45,12 +45,12 @@ class Prepared:
     ) -> None:
         learner = TreeLearner(rules, threads=Threads(THREADS))
         if like is None:
-            self.producer = learner.prepare(X, y, 2)
+            self.producer = learner.prepare(X, y, int(y.max()) + 1)
         else:
             from maboost.learners.tree.learner import TreeProducer
 
             shared = like.producer
-            self.producer = TreeProducer(learner, shared.data, shared.labels, 2)
+            self.producer = TreeProducer(learner, shared.data, shared.labels, shared.n_classes)
         self.exact = learner.exact
 
     def prepare(self, *_: object) -> object:
@@ -58,9 +58,10 @@ class Prepared:
 
 
 def run_of(booster: Booster, learner: Prepared, y: np.ndarray) -> Run:
-    n = len(y)
-    measure = BaseMeasure(np.ones(n), threads=Threads(THREADS))
-    return Run(booster, learner, None, Game(y, 2), np.ones(n), measure, np.random.RandomState(0))
+    n, classes = len(y), int(y.max()) + 1
+    measure = BaseMeasure(np.ones(n), classes - 1, threads=Threads(THREADS))
+    random_state = np.random.RandomState(0)
+    return Run(booster, learner, None, Game(y, classes), np.ones(n), measure, random_state)
 
 
 def dense_rounds(rows: int, repeats: int) -> list[str]:
@@ -69,7 +70,10 @@ def dense_rounds(rows: int, repeats: int) -> list[str]:
     base: Prepared | None = None
     for name, depth, leaves, aim in (
         ("stumps", 1, 2, 0.6), ("depth 3", 3, 8, 0.8), ("depth 6", 6, 64, 1.0), ("31 leaves", None, 31, 1.0),
+        ("depth 3, five classes", 3, 8, 1.0),
     ):  # fmt: skip
+        if name.endswith("classes"):  # peers grow a tree a class, we one that answers for all
+            (X, y), base = table(rows, 50, classes=5), None
         rules = GrowthRules(max_depth=depth, max_leaf_nodes=None if depth else leaves)
         learner = Prepared(X, y, rules, base)
         base = base or learner

@@ -14,12 +14,22 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 
-def table(rows: int, columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def table(
+    rows: int, columns: int, seed: int = 0, classes: int = 2
+) -> tuple[np.ndarray, np.ndarray]:
     """A noisy problem with a few informative columns and an interaction."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, columns))
     score = X[:, 0] + X[:, 1 % columns] * X[:, 2 % columns] + 0.5 * X[:, 3 % columns] ** 2 - 0.5
-    return X, (score + rng.normal(size=rows) > 0).astype(np.int64)
+    noisy = score + rng.normal(size=rows)
+    ends = [0.0] if classes == 2 else np.quantile(noisy, np.arange(1, classes) / classes)
+    return X, np.digitize(noisy, ends)
+
+
+def objective(y: np.ndarray, two: str, more: str) -> dict[str, Any]:
+    """What a peer is told of the labels."""
+    classes = int(y.max()) + 1
+    return {"objective": two} if classes == 2 else {"objective": more, "num_class": classes}
 
 
 class LightGBM:
@@ -30,8 +40,8 @@ class LightGBM:
     def __init__(
         self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
     ) -> None:
-        params = {
-            "objective": "binary", "verbosity": -1, "num_threads": threads, "max_bin": 255,
+        params = objective(y, "binary", "multiclass") | {
+            "verbosity": -1, "num_threads": threads, "max_bin": 255,
             "num_leaves": leaves, "max_depth": depth or -1, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 0.0, "feature_pre_filter": False, "deterministic": True,
             "force_row_wise": True, "learning_rate": 0.1,
@@ -51,8 +61,8 @@ class XGBoost:
         self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
     ) -> None:
         self.data = xgb.QuantileDMatrix(X, y, max_bin=255, nthread=threads)
-        params: dict[str, Any] = {
-            "objective": "binary:logistic", "tree_method": "hist", "max_bin": 255,
+        params = objective(y, "binary:logistic", "multi:softprob") | {
+            "tree_method": "hist", "max_bin": 255,
             "nthread": threads, "max_depth": depth or 0, "min_child_weight": 0.0, "eta": 0.1,
         }  # fmt: skip
         if depth is None:
