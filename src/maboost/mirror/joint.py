@@ -35,6 +35,10 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
+_FAR, _FARTHEST = (
+    5.0,
+    60.0,
+)  # of logarithms after a step: beyond, nothing is known well; nothing at all
 _SMALL = 0.05  # of a shift: where caps add no more, what they add to a shorter step is known well
 
 
@@ -103,7 +107,7 @@ def joint_corrective(
     step, shift = min(edge * state.mass, 0.9), 0.0
     if problem.coded is not None and plane and ascent.update == "active":
         step, shift = _without_caps(problem.coded, state, edge, measure) or (step, shift)
-    previous = math.inf
+    previous, reach = math.inf, _reach(direction)
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
@@ -119,9 +123,9 @@ def joint_corrective(
             return None
         move = -(down * slope + cross * off) / determinant
         drift = -(cross * slope + h11 * off) / determinant
-        damping = min(1.0, 2.0 / max(abs(move), abs(drift), 1e-300))
+        damping = min(1.0, 2.0 / max(reach * abs(move), abs(drift), 1e-300))
         step, shift = step + damping * move, shift + damping * drift
-        if not 0.0 < step < 60.0:
+        if not 0.0 < step * reach < _FARTHEST:
             return None
         previous = residual
     return None
@@ -149,7 +153,7 @@ def _without_caps(
 ) -> tuple[float, float] | None:
     """Where the method ends if no cap matters: a good place to start."""
     found = _by_leaf_sums(coded, state, edge, measure)
-    if found is None or found.step > 5.0:
+    if found is None or found.step * _reach(coded) > _FAR:
         return None
     return found.step, coded.log_mean_exp(found.step, state.density, measure)
 
@@ -166,7 +170,9 @@ def shorter_shift(
 
     What the caps add to the shift grows between linearly and quadratically with the step.
     """
-    if not isinstance(direction, Coded) or found.shift is None or found.step > 5.0:
+    if not isinstance(direction, Coded) or found.shift is None:
+        return None
+    if found.step * _reach(direction) > _FAR:
         return None
     if type(ascent.regularizer) is not Entropy or ascent.update != "active":
         return None
@@ -177,16 +183,30 @@ def shorter_shift(
     return free + 0.5 * share * (1.0 + share) * added
 
 
+def _reach(direction: Array | Coded) -> float:
+    """The largest magnitude of a direction's entries: what a unit of step does at most to a logarithm.
+
+    The losses of trees of many classes are small, and their steps long.
+    """
+    if not isinstance(direction, Coded):
+        return 1.0
+    return max(float(np.max(np.abs(direction.values))), 1e-300)
+
+
 def _by_leaf_sums(
     coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
 ) -> Corrected | None:
     """Entropy on the simplex: the next edge needs only the masses of the codes."""
     masses, d = coded.masses(state.density, measure, state.mass), coded.values
     held = masses > 0.0
-    masses, d = masses[held], d[held]
+    masses, d, reach = masses[held], d[held], _reach(coded)
     if not np.any(d > 0.0):
         return None
-    powers, below = np.stack([masses, masses * d, masses * d * d]), d - d.max()
+    powers, below, longest = (
+        np.stack([masses, masses * d, masses * d * d]),
+        d - d.max(),
+        2.0 / reach,
+    )
     step, last = math.atanh(min(edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
         mass, loss, square = (powers * np.exp(step * below)).sum(axis=1).tolist()
@@ -195,8 +215,8 @@ def _by_leaf_sums(
         if not spread > 0.0:
             return None
         move = -loss / spread
-        step += min(max(move, -2.0), 2.0)
-        if not 0.0 < step < 60.0:
+        step += min(max(move, -longest), longest)
+        if not 0.0 < step * reach < _FARTHEST:
             return None
         if (
             abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step
