@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,6 +98,16 @@ def test_sums_over_capped_rows(seed, width, alike, uncapped):
     ):  # fmt: skip
         ends = directly(step + a, shift + b)[which], directly(step - a, shift - b)[which]
         assert derivative == pytest.approx((ends[0] - ends[1]) / (2.0 * small), abs=1e-5)
+
+
+def test_sums_over_rows_that_weigh_next_to_nothing():
+    """A density of 1e-310 has no finite reciprocal."""
+    measure, ascent = BaseMeasure(np.ones(3), 2), MirrorAscent(Entropy(), CappedSimplex(2.0))
+    coded = Coded(np.array([-0.5, 0.25]), np.array([0, 1] * 3, dtype=np.uint16))
+    state = ascent.start(measure)
+    density = np.array([1e-310, 1e-310, 0.0, 0.0, 1.5, 1.5])
+    rows = Rowwise(ascent, replace(state, density=density), coded, measure)
+    assert rows.sums(0.0, 0.0) == pytest.approx([0.5, -0.0625, 0.5, -0.0625, 0.5 * 0.15625])
 
 
 @examples(30)

@@ -95,8 +95,8 @@ def moments_of_rows(width, density, codes, factors, values, base, caps, bound, s
             t += x
             m += x * d
             q += x * d * d
-        per = 1.0 / t if t > 0.0 else 0.0
-        t, m, q = t / width, m * per, q * per
+        whole = t if t > 0.0 else 1.0  # (its reciprocal may be infinite)
+        t, m, q = t / width, m / whole, q / whole
         cap = min(value_at(caps, i), bound)
         free = t < cap
         beyond += (not free) & (cap == bound)
