@@ -246,6 +246,13 @@ def test_single_row():
     np.testing.assert_array_equal(producer.training_scores(h), [1.0])
 
 
+@pytest.mark.parametrize("none", ["features_per_tree", "features_per_node"])
+def test_without_features_there_is_one_leaf(none):
+    X, y, w = table(3)
+    h, _ = tree_of(X, y, w, **{none: 0})
+    assert h.tree.feature.tolist() == [-1]
+
+
 def test_feature_draws_are_seeded():
     X, y, w = table(12, n=300, columns=8, levels=30)
     learner = TreeLearner(GrowthRules(max_depth=3, features_per_tree=4, features_per_node=2))

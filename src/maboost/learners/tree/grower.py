@@ -218,9 +218,10 @@ class _Growth:
         by_column = Threads(self.threads.count, block=1)
         found = by_column.over_many([len(features) for features in drawn], work, _WORTH)
         for node, splits in zip(nodes, found, strict=True):
-            best = max(splits, key=lambda split: split.gain)
+            best = max(splits, key=lambda split: split.gain, default=None)
             noise = 1e-12 * self.weight(node)
-            node.split = best if best.feature >= 0 and best.gain > noise else None
+            found_one = best is not None and best.feature >= 0 and best.gain > noise
+            node.split = best if found_one else None
 
     def _levels_below(self, node: _Node) -> float:
         return math.inf if self.rules.max_depth is None else self.rules.max_depth - node.depth
