@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from maboost.comm import Communicator
 from maboost.mirror.measure import BaseMeasure
@@ -59,12 +59,16 @@ def probability_scale(
     size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
-    pull = np.empty(len(margins))
-    means_of_rows(margins.reshape(-1), pull)
+    pull = margins[:, 0].copy()
+    if margins.shape[1] > 1:
+        means_of_rows(margins.reshape(-1), pull)
     pull *= doubt
 
     def terms(a: float, part: slice) -> Array:
         its = np.ascontiguousarray(margins[part]).reshape(-1)
+        if its.size == part.stop - part.start:  # no kernel to compile for that
+            two: Array = pull[part] - its * expit(-a * its)
+            return two
         powers, own = -a * its, np.empty(part.stop - part.start)
         tops_taken_out(powers, 0.0, own)
         np.exp(powers, out=powers)
