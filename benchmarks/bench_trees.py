@@ -65,33 +65,53 @@ def run_of(booster: Booster, learner: Prepared, y: np.ndarray) -> Run:
 
 
 def dense_rounds(rows: int, repeats: int) -> list[str]:
+    lines = two_classes(rows, repeats)
+    # peers grow a tree a class, we one that answers for all
+    many = table(rows, 50, classes=5)
+    learner = Prepared(*many, GrowthRules(max_depth=3))
+    return [*lines, round_line("depth 3, five classes", 1.0, many, learner, 3, 8, repeats)]
+
+
+def two_classes(rows: int, repeats: int) -> list[str]:
     X, y = table(rows, 50)
     lines = []
     base: Prepared | None = None
     for name, depth, leaves, aim in (
         ("stumps", 1, 2, 0.6), ("depth 3", 3, 8, 0.8), ("depth 6", 6, 64, 1.0), ("31 leaves", None, 31, 1.0),
-        ("depth 3, five classes", 3, 8, 1.0),
     ):  # fmt: skip
-        if name.endswith("classes"):  # peers grow a tree a class, we one that answers for all
-            (X, y), base = table(rows, 50, classes=5), None
         rules = GrowthRules(max_depth=depth, max_leaf_nodes=None if depth else leaves)
         learner = Prepared(X, y, rules, base)
         base = base or learner
-        runs: dict[str, Callable[[], object]] = {}
-        for label, booster in (("MABoost", maboost()), ("smooth", smooth(4.0))):
-            run = run_of(booster, learner, y)
-            runs[label] = lambda run=run: next(run)
-        for peer in (LightGBM, XGBoost):
-            runs[peer.name] = peer(X, y, THREADS, depth, leaves).round
-        t = rounds_of(runs, repeats)
-        best = min(t["LightGBM"], t["XGBoost"])
-        lines.append(
-            f"| {name}, {rows:.0e} x 50 | {t['MABoost'] / best:.2f} | {t['smooth'] / best:.2f} | "
-            f"{aim} | {1e3 * t['MABoost']:.0f}, {1e3 * t['smooth']:.0f} ms; LightGBM "
-            f"{1e3 * t['LightGBM']:.0f}, XGBoost {1e3 * t['XGBoost']:.0f} |"
-        )
-        print(lines[-1], flush=True)
+        lines.append(round_line(name, aim, (X, y), learner, depth, leaves, repeats))
     return lines
+
+
+def round_line(
+    name: str,
+    aim: float,
+    data: tuple[np.ndarray, np.ndarray],
+    learner: Prepared,
+    depth: int | None,
+    leaves: int,
+    repeats: int,
+) -> str:
+    """A round of MABoost and of the smooth booster against those of the peers."""
+    X, y = data
+    runs: dict[str, Callable[[], object]] = {}
+    for label, booster in (("MABoost", maboost()), ("smooth", smooth(4.0))):
+        run = run_of(booster, learner, y)
+        runs[label] = lambda run=run: next(run)
+    for peer in (LightGBM, XGBoost):
+        runs[peer.name] = peer(X, y, THREADS, depth, leaves).round
+    t = rounds_of(runs, repeats)
+    best = min(t["LightGBM"], t["XGBoost"])
+    line = (
+        f"| {name}, {len(y):.0e} x 50 | {t['MABoost'] / best:.2f} | {t['smooth'] / best:.2f} | "
+        f"{aim} | {1e3 * t['MABoost']:.0f}, {1e3 * t['smooth']:.0f} ms; LightGBM "
+        f"{1e3 * t['LightGBM']:.0f}, XGBoost {1e3 * t['XGBoost']:.0f} |"
+    )
+    print(line, flush=True)
+    return line
 
 
 def share_not_tree(rows: int, rounds: int = 12) -> str:

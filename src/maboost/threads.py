@@ -21,7 +21,7 @@ from maboost.crew import Crew, available_cores
 
 __all__ = ["PICKED", "Threads", "available_threads"]
 
-PICKED = 1 << 14  # rows picked out here and there that are worth a thread
+PICKED = 1 << 14  # rows picked out here and there, or of several entries, that are worth a thread
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import Problem, on_shards, random_problem, rounds
 
 from maboost import MABoostClassifier
-from maboost.boosting import Game, Run, loop, maboost, madaboost, smooth, sparseboost
+from maboost.boosting import Game, Run, game, maboost, madaboost, smooth, sparseboost
 from maboost.comm import SerialCommunicator
 from maboost.learners import EstimatorLearner, Producer
 from maboost.learners.tree.grower import GrowthRules
@@ -183,7 +183,7 @@ def tree_run(booster, part=slice(None), comm=None, seed=0):
 def test_codes_are_only_a_shorter_way(name):
     """The losses of trees as codes, and entry by entry: the same rounds."""
     short = list(rounds(tree_run(BOOSTERS[name]()), 8))
-    with mock.patch.object(loop, "_CODES", 0):
+    with mock.patch.object(game, "_CODES", 0):
         long = list(rounds(tree_run(BOOSTERS[name]()), 8))
     assert len(short) == len(long) == 8
     for column in ("edge", "step", "gain", "error_bound", "train_error", "soft_margin", "ess"):

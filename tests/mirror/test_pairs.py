@@ -50,7 +50,16 @@ def test_losses_by_leaf_are_the_losses(seed, n, n_classes, threads):
     answers, leaves = rng.dirichlet(np.ones(n_classes), 7), rng.integers(0, 7, n).astype(np.int32)
     coded = game.coded_loss(answers, leaves, Threads(threads, block=1))
     np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
-    assert coded.count == game.codes_of(7) > coded.codes.max()
+    assert coded.count == 7 * n_classes * game.width > coded.codes.max()
+
+
+def test_more_codes_than_fit_or_pay_are_not_taken():
+    three, many = Game(np.zeros(1, dtype=int), 3), Game(np.zeros(1, dtype=int), 100)
+    assert three.takes_codes(15, 10)  # few are always taken
+    assert not three.takes_codes(1000, 10)
+    assert three.takes_codes(1000, 10**6)
+    assert not many.takes_codes(7, 10**9)  # they would not fit 16 bits
+    assert many.takes_codes(6, 10**9)
 
 
 def test_a_tree_that_answers_too_much_is_told_so():

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded, leaf_codes
 from maboost.mirror.pairs import lowest_of_rows, rewards_of_rows
-from maboost.threads import Threads
+from maboost.threads import PICKED, Threads
 
 __all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
 
-_WORTH = 1 << 14  # rows of several entries that are worth a thread
+_CODES, _FEW_CODES = 1 << 16, 1 << 10  # that fit 16 bits; that take no time
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,10 @@ class Game:
             )
         return d
 
-    def codes_of(self, leaves: int) -> int:
-        """How many codes the loss of a hypothesis of so many answers has."""
-        return leaves * self.n_classes * self.width
+    def takes_codes(self, leaves: int, entries: int) -> bool:
+        """Whether the loss of a hypothesis of so many answers, over all shards' entries, is short as codes."""
+        codes = leaves * self.n_classes * self.width
+        return codes <= min(_CODES, max(_FEW_CODES, entries // 8))
 
     def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> Coded:
         """The loss of a hypothesis that answers ``answers[leaves]``, as codes."""
@@ -125,7 +126,7 @@ class Game:
             some = np.arange(a, b) if rows is None else rows[a:b]
             rewards_of_rows(pairs, weights, some, self._small_labels, found[a:b])
 
-        (threads or Threads()).over(count, work, _WORTH)
+        (threads or Threads()).over(count, work, PICKED)
         return found
 
     def predicted(self, margins: Array) -> NDArray[np.integer]:

@@ -37,7 +37,6 @@ Array = NDArray[np.float64]
 keep_freed_arrays()  # here: once there is much free memory to fill, it would change nothing
 ZERO_EDGE = 1e-12
 ZERO_MASS = 1e-12
-_CODES, _FEW_CODES = 1 << 16, 1 << 10  # that fit 16 bits; that take no time
 
 
 @dataclass(frozen=True)
@@ -207,8 +206,7 @@ class Run:
         """The loss vector of a hypothesis, as codes where it takes few values."""
         leaves = getattr(self.producer, "training_leaves", None)  # not every producer has any
         known: tuple[Array, NDArray[np.int32]] | None = None if leaves is None else leaves(h)
-        most = min(_CODES, max(_FEW_CODES, self.measure.count // 8))
-        if known is None or self.game.codes_of(len(known[0])) > most:
+        if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
             return self.game.loss(self.producer.training_scores(h))
         return self.game.coded_loss(*known, self.measure.threads)
 
@@ -293,7 +291,8 @@ class Run:
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        round = self._advance(_Found(hypothesis, d, edge, 0, self.exact))
+        known = _Found(hypothesis, d, edge, 0, self.exact)
+        round = self._advance(known, 0, time.perf_counter())
         self.samples.append(sample)
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
         return replace(round, record=replace(round.record, **kept))
@@ -326,7 +325,7 @@ class Run:
         weights = self.weights / (self.game.width * self.state.mass)
         yield self.game.rewards(self.state.density, weights, rows, self.measure.threads)
 
-    def _advance(self, found: _Found, bytes_read: int = 0, began: float = 0.0) -> Round:
+    def _advance(self, found: _Found, bytes_read: int, began: float) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge

@@ -9,7 +9,7 @@ from scipy.special import expit, logsumexp
 
 from maboost.comm import Communicator
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.pairs import means_of_rows, means_under, tops_taken_out
+from maboost.mirror.pairs import means_under, tops_taken_out
 from maboost.threads import Threads
 
 __all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
@@ -59,27 +59,10 @@ def probability_scale(
     size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
-    pull = margins[:, 0].copy()
-    if margins.shape[1] > 1:
-        means_of_rows(margins.reshape(-1), pull)
-    pull *= doubt
-
-    def terms(a: float, part: slice) -> Array:
-        its = np.ascontiguousarray(margins[part]).reshape(-1)
-        if its.size == part.stop - part.start:  # no kernel to compile for that
-            two: Array = pull[part] - its * expit(-a * its)
-            return two
-        powers, own = -a * its, np.empty(part.stop - part.start)
-        tops_taken_out(powers, 0.0, own)
-        np.exp(powers, out=powers)
-        np.exp(-own, out=own)
-        push = np.empty_like(own)
-        means_under(powers, own, its, push)
-        found: Array = pull[part] - push
-        return found
+    pull = doubt * margins.mean(axis=1)
 
     def slope(a: float) -> float:
-        return rows.integrals_of(lambda part: [terms(a, part)], 1)[0]
+        return rows.integrals_of(lambda part: [pull[part] - _push(margins[part], a)], 1)[0]
 
     least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
     if slope(least) >= 0.0:
@@ -87,6 +70,18 @@ def probability_scale(
     if slope(most) <= 0.0:
         return most
     return float(brentq(slope, least, most, xtol=1e-12, rtol=1e-10))
+
+
+def _push(margins: Array, scale: float) -> Array:
+    """Each row's sum of margins by the probabilities of its wrong classes."""
+    if margins.shape[1] == 1:  # no kernel to compile for that
+        two: Array = margins[:, 0] * expit(-scale * margins[:, 0])
+        return two
+    its = np.ascontiguousarray(margins).reshape(-1)
+    powers, own, found = -scale * its, np.empty(len(margins)), np.empty(len(margins))
+    tops_taken_out(powers, 0.0, own)
+    means_under(np.exp(powers, out=powers), np.exp(-own), its, found)
+    return found
 
 
 def log_loss(margins: Array, base: Array, scale: float, comm: Communicator | None = None) -> float:

@@ -202,11 +202,8 @@ def _by_leaf_sums(
     masses, d, reach = masses[held], d[held], _reach(coded)
     if not np.any(d > 0.0):
         return None
-    powers, below, longest = (
-        np.stack([masses, masses * d, masses * d * d]),
-        d - d.max(),
-        2.0 / reach,
-    )
+    powers = np.stack([masses, masses * d, masses * d * d])
+    below, longest = d - d.max(), 2.0 / reach
     step, last = math.atanh(min(edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
         mass, loss, square = (powers * np.exp(step * below)).sum(axis=1).tolist()

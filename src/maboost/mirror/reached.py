@@ -83,9 +83,7 @@ class Reached:
     listed: Integers
     entries: Array
     codes: NDArray[np.uint16]
-    _others: Array | None = (
-        None  # mass, loss and square of all others by code, once shards have met
-    )
+    _others: Array | None = None  # their mass, loss and square by code, once shards have met
 
     @classmethod
     def near(

@@ -18,12 +18,11 @@ from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import moments_of_rows
 from maboost.mirror.projected import part_of
+from maboost.threads import PICKED
 
 __all__ = ["Rowwise"]
 
 Array = NDArray[np.float64]
-
-_WORTH = 1 << 14  # rows of several entries that are worth a thread
 
 
 class Rowwise:
@@ -64,7 +63,7 @@ class Rowwise:
             )  # fmt: skip
             return found
 
-        here = rows.threads.summed(rows.rows, work, _WORTH)
+        here = rows.threads.summed(rows.rows, work, PICKED)
         total = rows.comm.allreduce(here, "sum").tolist()
         self.clipped = total[7] > 0
         value = self.grid.value

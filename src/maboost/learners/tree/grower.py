@@ -170,11 +170,6 @@ class _Growth:
         channel = sums[0] + sums[1] if self.rewards.classes == 0 else sums[-1]
         return float(channel >> self.rewards.count_bits)
 
-    def weights(self, sums: NDArray[np.int64]) -> Array:
-        """Those of several nodes, from their sums."""
-        channel = sums.sum(axis=1) if self.rewards.classes == 0 else sums[:, -1]
-        return (channel >> self.rewards.count_bits).astype(np.float64)
-
     def count(self, sums: NDArray[np.int64]) -> int:
         mask, channels = (1 << self.rewards.count_bits) - 1, sums.tolist()
         counting = channels if self.rewards.classes == 0 else channels[-1:]
@@ -186,42 +181,42 @@ class _Growth:
 
     def search(self, nodes: list[_Node]) -> None:
         """The best split of each node that has its histogram; nodes without one become leaves."""
-        known = [node for node in nodes if node.hist is not None]
-        drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in known]
-        self._search(known, drawn, self.limits)
+        known = [
+            (node, self._drawn(self.features, self.rules.features_per_node))
+            for node in nodes
+            if node.hist is not None
+        ]
+        self._search(known, self.limits)
         if self.limits.criterion == SIGN:
             # no single split may change a vote, but one may prepare another that does
             more = [
                 (node, features)
-                for node, features in zip(known, drawn, strict=True)
+                for node, features in known
                 if node.split is None and self._levels_below(node) > 1
             ]
-            self._search(
-                [n for n, _ in more], [f for _, f in more], self.limits._replace(criterion=REAL)
-            )
+            self._search(more, self.limits._replace(criterion=REAL))
         for node in nodes:
             if node.split is None:
                 self.leaves.append(node)
 
-    def _search(self, nodes: list[_Node], drawn: list[NDArray[np.intp]], limits: Limits) -> None:
+    def _search(self, nodes: list[tuple[_Node, NDArray[np.intp]]], limits: Limits) -> None:
         """The best split of each node over the features drawn for it, the first of equals."""
 
         def work(j: int, a: int, b: int) -> Split:
-            node = nodes[j]
+            node, features = nodes[j]
             return Split(
                 *find_split(
-                    node.hist, node.sums, drawn[j][a:b], self.n_bins, self.categorical, self.monotone,
+                    node.hist, node.sums, features[a:b], self.n_bins, self.categorical, self.monotone,
                     limits, node.low, node.high, limits.classes or None,
                 )
             )  # fmt: skip
 
         by_column = Threads(self.threads.count, block=1)
-        found = by_column.over_many([len(features) for features in drawn], work, _WORTH)
-        for node, splits in zip(nodes, found, strict=True):
-            best = max(splits, key=lambda split: split.gain, default=None)
+        found = by_column.over_many([len(features) for _, features in nodes], work, _WORTH)
+        for (node, _), splits in zip(nodes, found, strict=True):
             noise = 1e-12 * self.weight(node)
-            found_one = best is not None and best.feature >= 0 and best.gain > noise
-            node.split = best if found_one else None
+            real = [split for split in splits if split.feature >= 0 and split.gain > noise]
+            node.split = max(real, key=lambda split: split.gain, default=None)
 
     def _levels_below(self, node: _Node) -> float:
         return math.inf if self.rules.max_depth is None else self.rules.max_depth - node.depth

@@ -60,11 +60,11 @@ class Tree:
         cls, nodes: list[Any], children: dict[int, tuple[int, int]], bins: Bins, growth: Any
     ) -> Tree:
         """From the nodes of a grown tree."""
-        n, sums = len(nodes), np.array([v.sums for v in nodes])
+        n = len(nodes)
         tree = cls(
             np.full(n, -1, dtype=np.int32), np.full(n, math.inf), np.zeros(n, dtype=np.int32),
             np.zeros(n, dtype=np.int32), np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int32),
-            [], answers(nodes, sums, growth), np.zeros(n), growth.weights(sums),
+            [], answers(nodes, growth), np.zeros(n), np.array([growth.weight(v) for v in nodes]),
             np.zeros((n, N_BINS), dtype=bool),
             {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
         )  # fmt: skip
@@ -133,9 +133,10 @@ class Tree:
         return total / total.sum() if total.sum() > 0.0 else total
 
 
-def answers(nodes: list[Any], sums: NDArray[np.int64], growth: Any) -> Array:
+def answers(nodes: list[Any], growth: Any) -> Array:
     """What each node answers if it is a leaf."""
     bits, classes = growth.rewards.count_bits, growth.rewards.classes
+    sums = np.array([v.sums for v in nodes])
     if classes == 0:
         zero, one = sums.T >> bits
         reward = (one - zero).astype(float)

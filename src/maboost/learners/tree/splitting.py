@@ -64,14 +64,6 @@ def _weight(sums, limits):
 
 
 @njit(nogil=True, cache=True)
-def _answer(sums, limits):
-    weight = _weight(sums, limits)
-    if weight <= 0.0:
-        return 0.0
-    return float((sums[1] >> limits.count_bits) - (sums[0] >> limits.count_bits)) / weight
-
-
-@njit(nogil=True, cache=True)
 def _category_order(hist, n_bins, limits, heaviest):
     """Bins with rows, by the mean reward of their rows."""
     key = np.empty(n_bins)
@@ -80,7 +72,8 @@ def _category_order(hist, n_bins, limits, heaviest):
     for b in range(n_bins):
         if _count(hist[b], limits) > 0:
             if limits.classes == 0:
-                key[n] = _answer(hist[b], limits)
+                bits = limits.count_bits
+                key[n] = _answer_within(hist[b, 0] >> bits, hist[b, 1] >> bits, -1.0, 1.0)
             else:
                 weight = max(_weight(hist[b], limits), 1.0)
                 key[n] = float(hist[b, heaviest] >> limits.count_bits) / weight
