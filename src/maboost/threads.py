@@ -65,10 +65,10 @@ class Threads:
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (32 blocks unless told): a light pass over them takes as long as
+        A part has at least `worth` rows (16 blocks unless told): a light pass over them takes as long as
         to wake a thread, should it sleep.
         """
-        parts = min(self.count, n // (worth or 32 * self.block))
+        parts = min(self.count, n // (worth or 16 * self.block))
         if parts <= 1:
             return [work(0, n)]
         blocks = -(-n // self.block)

@@ -276,17 +276,23 @@ def _guess(
     values: Array, weights: Array | float, target: float, count: float
 ) -> tuple[float, float]:
     """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
-    pick = slice(0, values.size, max(values.size // _SAMPLE, 1))
-    some = values[pick]
-    order = np.argsort(some)
-    theirs = _each(part_of(weights, pick), some)
-    reached = np.cumsum(theirs[order]) * (count / some.size)
-    rank = int(np.searchsorted(reached, target))
+    pick = slice(0, values.size, max(values.size // _SAMPLE, 4))
+    some, theirs = values[pick], part_of(weights, pick)
+    each = count / some.size  # rows that a row of the sample stands for
+    if isinstance(theirs, float):
+        rank = min(math.ceil(target / (theirs * each)) - 1, some.size)
+    else:
+        order = np.argsort(some)
+        some = some[order]
+        rank = int(np.searchsorted(np.cumsum(theirs[order]) * each, target))
     blur = _DEVIATIONS * (1 + math.isqrt(rank * (some.size - rank) // some.size))
     low, high = rank - blur, rank + blur
+    ranks = [r for r in (low, high) if 0 <= r < some.size]
+    if isinstance(theirs, float) and ranks:
+        some = np.partition(some, ranks)
     return (
-        float(some[order[low]]) if low >= 0 else -math.inf,
-        float(some[order[high]]) if high < some.size else math.inf,
+        float(some[low]) if low >= 0 else -math.inf,
+        float(some[high]) if high < some.size else math.inf,
     )
 
 
@@ -320,7 +326,7 @@ def lower_tail(
     some = np.ascontiguousarray(values)
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
     between = -math.inf, math.inf
-    if some.size and measure.count > 16 * _SAMPLE:
+    if some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
 
     def ends(a: int, b: int) -> list[float]:
@@ -340,7 +346,7 @@ def lower_tail(
     moment_grid = fixed_point(heavy * max(abs(low), abs(high)), count)
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
-    if count > 16 * _SAMPLE:
+    if count > 4 * _FEW:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         part = search.bracketed(part, max(first, low), min(last, high)) or part
     while part.high > part.low:
