@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,13 @@ from scipy.special import softmax
 from tests.helpers import examples, seeds
 
 from maboost.boosting.game import Game
-from maboost.mirror.pairs import lowest_of_rows, means_of_rows, means_under, tops_taken_out
+from maboost.mirror.pairs import (
+    caps_of_entries,
+    lowest_of_rows,
+    means_of_rows,
+    means_under,
+    tops_taken_out,
+)
 from maboost.threads import Threads
 
 
@@ -28,6 +36,30 @@ def test_reductions(seed, n, width):
         tops_taken_out(less.reshape(-1), 0.25, found)
         np.testing.assert_array_equal(found, np.maximum(table.max(axis=1), 0.25))
         np.testing.assert_array_equal(less, table - found[:, None])
+
+
+@examples(100)
+@given(seeds, st.integers(1, 20), st.integers(1, 6), st.sampled_from([1e-8, 1.0, 1e3, 1e9]))
+def test_entries_of_rows_at_their_caps(seed, n, width, scale):
+    """One shift a row, by sorting: so many of the largest entries that the next is below it."""
+    rng = np.random.default_rng(seed)
+    table = (
+        scale * rng.integers(-3, 4, size=(n, width))
+        if seed % 2
+        else scale * rng.normal(size=(n, width))
+    )
+    caps, found = rng.choice([1e-3, 1.5, 40.0, np.inf], size=n), np.empty((n, width))
+    caps_of_entries(table.reshape(-1).astype(float), caps, found)
+    for row, cap, own in zip(table, caps, found, strict=True):
+        if math.isinf(cap):
+            assert np.all(np.isinf(own))
+            continue
+        falling = np.sort(row - row.max())[::-1]
+        shifts = (np.cumsum(falling) - cap * width) / np.arange(1, width + 1)
+        shift = shifts[np.flatnonzero(falling > shifts)[-1]]
+        expected = np.maximum(row - row.max() - shift, 0.0)
+        np.testing.assert_allclose(own, expected, rtol=1e-12, atol=1e-14 * cap * width)
+        assert own.mean() == pytest.approx(cap, rel=1e-13)
 
 
 @examples(40)

@@ -45,15 +45,19 @@ FEW = st.sampled_from([0, 20, 4096])  # values that are sorted: none, those of a
     share=st.floats(0.001, 0.999),
     sample=st.integers(1, 9),
     few=FEW,
+    alike=st.booleans(),
 )
 @examples(300)
-def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few):
+def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
+    if alike:
+        weights[:] = weights[0]
     target = share * math.fsum(weights)
     level, below, integral = by_sorting(values, weights, target)
     with mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few):  # few rows may be many
-        found = lower_tail(values, weights, target, BaseMeasure(np.ones(n)))
+        given = float(weights[0]) if alike else weights
+        found = lower_tail(values, given, target, BaseMeasure(np.ones(n)))
     assert found.level == level
     assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
     scale = np.abs(values[values <= level]).max() * weights.sum()

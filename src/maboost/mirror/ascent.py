@@ -39,6 +39,7 @@ from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
 __all__ = ["AscentState", "MirrorAscent", "Moved"]
 
+LARGEST_LOG = 600.0  # of a density before its cap: beyond it powers are cut
 _FAR = 64.0  # a shift beyond it, taken out beforehand, would blur the last bits of what is left
 
 Array = NDArray[np.float64]
@@ -298,6 +299,18 @@ class MirrorAscent:
         )
         new, _ = self._arrive(first.dual, second, measure)
         return Moved(new, half_one + step * edge + half_two)
+
+    def powers(self, state: AscentState, measure: BaseMeasure) -> Array:
+        """Under entropy: e^theta, the density itself where a step departs from the projected point."""
+        if self.update == "active":
+            return state.density
+        out = measure.array()
+
+        def work(a: int, b: int) -> None:
+            np.exp(np.minimum(state.theta[a:b], LARGEST_LOG), out=out[a:b])
+
+        measure.threads.over(out.size, work)
+        return out
 
     def paper_step(self, edge: float, mass: float, error: float, l1: float = 0.0) -> float:
         r"""The step of the paper's proofs.

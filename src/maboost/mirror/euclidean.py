@@ -2,6 +2,10 @@ r"""Euclidean projection onto the simplex, capped or not.
 
 The projection of :math:`\theta` is :math:`u_i = \mathrm{clip}(\theta_i - \tau, 0, k_i)` with the shift
 that makes the mass one. The mass falls piecewise linearly in :math:`\tau`: safeguarded Newton.
+
+With several entries a row and a cap on their mean, :math:`u_{ij} = \max(\theta_{ij} - \max(\tau, \tau_i),
+0)`, where a shift of :math:`\tau_i` alone would bring the row to its cap: the same problem, with
+:math:`\max(\theta_{ij} - \tau_i, 0)` for the cap of an entry.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from maboost.comm import SerialCommunicator, fixed_point
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import caps_of_entries
 from maboost.mirror.projected import (
     Projected,
     joined,
@@ -23,8 +28,9 @@ from maboost.mirror.projected import (
     part_of,
     sample,
 )
+from maboost.threads import PICKED
 
-__all__ = ["project_euclidean"]
+__all__ = ["project_euclidean", "project_euclidean_rows"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,7 +41,7 @@ _RESOLVED = 1e3  # a shift up to here is known to 1e-13
 def project_euclidean(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
-    """Euclidean with one entry a row; None where the range of theta needs the generic path."""
+    """Euclidean with caps on entries; None where the range of theta needs the generic path."""
     lowest, center = measure.extent(theta)
     span = center - lowest
     if not span < 1e9:
@@ -49,6 +55,20 @@ def project_euclidean(
             return problem.projected(tau, out)
         center = guess = center + tau  # once more, with the rows around the root in full precision
     return None
+
+
+def project_euclidean_rows(
+    theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
+) -> Projected | None:
+    """Euclidean with several entries a row and caps on their mean; None as :func:`project_euclidean`."""
+    table = np.empty((measure.rows, measure.width))
+
+    def work(a: int, b: int) -> None:
+        entries = slice(a * measure.width, b * measure.width)
+        caps_of_entries(theta[entries], part_of(caps, slice(a, b)), table[a:b])
+
+    measure.threads.over(measure.rows, work, PICKED)
+    return project_euclidean(theta, table.reshape(-1), measure, guess, out)
 
 
 class _Problem:

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import fixed_point, split
-from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, coded_moments, euclidean_moments, whole_direction
 from maboost.mirror.kernels import value_at
 from maboost.mirror.measure import BaseMeasure
@@ -105,7 +105,7 @@ def joint_corrective(
         return None
     plane = ascent.domain.normalised
     step, shift = min(edge * state.mass, 0.9), 0.0
-    if problem.coded is not None and plane and ascent.update == "active":
+    if problem.coded is not None and problem.entropy and plane and ascent.update == "active":
         step, shift = _without_caps(problem.coded, state, edge, measure) or (step, shift)
     previous, reach = math.inf, _reach(direction)
     for _ in range(30):
@@ -142,9 +142,11 @@ def _posed(
     domain = ascent.domain
     if measure.width == 1 or domain.unbounded or not domain.normalised:
         return _Problem(ascent, state, direction, measure, l1)
-    entropy = type(ascent.regularizer) is Entropy and ascent.update == "active"
-    if not (entropy and isinstance(direction, Coded)):
+    if not isinstance(direction, Coded):
         return None
+    lazy = type(ascent.regularizer) is Entropy and ascent.update == "lazy"
+    if lazy and measure.maximum(state.theta) > LARGEST_LOG:
+        return None  # the shares of entries inside a row would be lost
     return Rowwise(ascent, state, direction, measure)
 
 
@@ -259,22 +261,10 @@ class _Problem:
         self.reached: Reached | None = None
         if self.entropy and isinstance(direction, Coded) and not l1 and not self.endless:
             self.coded = direction
-            self.powers = self._powers(ascent, state)
+            self.powers = ascent.powers(state, measure)
         elif self.entropy:
             dense = whole_direction(direction)
             self.dense = dense - l1 if l1 else dense
-
-    def _powers(self, ascent: MirrorAscent, state: AscentState) -> Array:
-        """e^theta: the density itself where a step departs from the projected point."""
-        if ascent.update == "active":
-            return state.density
-        out = np.empty_like(state.theta)
-
-        def work(a: int, b: int) -> None:
-            np.exp(np.minimum(state.theta[a:b], 600.0), out=out[a:b])
-
-        self.measure.threads.over(out.size, work)
-        return out
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""

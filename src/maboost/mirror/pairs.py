@@ -12,6 +12,8 @@ from maboost.comm import split
 from maboost.mirror.kernels import value_at
 
 __all__ = [
+    "caps_of_entries",
+    "euclidean_moments_of_rows",
     "lowest_of_rows",
     "means_of_rows",
     "means_under",
@@ -110,6 +112,91 @@ def moments_of_rows(width, density, codes, factors, values, base, caps, bound, s
         l_low += low
         h1 += high if free else 0
         high, low = split(w * (q if free else q - m * m), scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
+
+
+@njit(nogil=True, cache=True)
+def _level(values, top, total):
+    """The shift, counted from the largest value, above which a row's values add up to `total`.
+
+    From below: as long as values at it or under it were counted in, the next shift is higher.
+    """
+    level, counted = -total, 0
+    while True:
+        sum, above = 0.0, 0
+        for j in range(values.size):
+            if values[j] - top > level:
+                sum += values[j] - top
+                above += 1
+        if above == counted:
+            return level
+        level, counted = (sum - total) / above, above
+
+
+@njit(nogil=True, cache=True)
+def caps_of_entries(theta, caps, out):
+    """The densities of each row's entries where their mean is the cap: what is above one shift of theta.
+
+    As long as a row is below its cap, none of its entries is above these.
+    """
+    rows = theta.reshape(out.shape)
+    for i in range(out.shape[0]):
+        cap = value_at(caps, i)
+        if not np.isfinite(cap):
+            out[i] = cap
+            continue
+        top = rows[i].max()
+        level = _level(rows[i], top, cap * out.shape[1])
+        for j in range(out.shape[1]):
+            out[i, j] = max((rows[i, j] - top) - level, 0.0)
+
+
+@njit(nogil=True, cache=True)
+def euclidean_moments_of_rows(width, theta, codes, values, step, shift, base, caps, bound, scale):
+    """The sums of :func:`moments_of_rows` for rows of x = theta + step * d - shift and densities max(x, 0).
+
+    Those of a row whose mean is above its cap are max(x - s, 0) with the s that makes it the cap. The coarse
+    sums are of 1, d and d^2 over entries that are free and positive; in a row at its cap only what d differs
+    from its mean over those still moves them.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
+    x = np.empty(width)
+    for i in range(theta.size // width):
+        total = 0.0
+        for j in range(width):
+            x[j] = theta[i * width + j] + step * values[codes[i * width + j]] - shift
+            total += max(x[j], 0.0)
+        cap, less = min(value_at(caps, i), bound), 0.0
+        free = total < cap * width
+        if not free:
+            beyond += cap == bound
+            top = x.max()
+            less = top + _level(x, top, cap * width)
+        u, loss, count, sum, square = 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(width):
+            d = values[codes[i * width + j]]
+            if x[j] > less:
+                u += x[j] - less
+                loss += (x[j] - less) * d
+                count += 1.0
+                sum += d
+                square += d * d
+        if not free:
+            square -= sum * sum / count
+        weight = value_at(base, i) / width
+        high, low = split(weight * u, scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        high, low = split(weight * loss, scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        if free:
+            high, low = split(weight * count, scale[0], scale[1], scale[2])
+            h0 += high
+            high, low = split(weight * sum, scale[0], scale[1], scale[2])
+            h1 += high
+        high, low = split(weight * square, scale[0], scale[1], scale[2])
         h2 += high
     return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.entropic import project_entropy, project_entropy_rows
-from maboost.mirror.euclidean import project_euclidean
+from maboost.mirror.euclidean import project_euclidean, project_euclidean_rows
 from maboost.mirror.generic import project_generic
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import Potentials, Projected
@@ -103,8 +103,9 @@ def _projected(
             found = project_entropy(theta, caps, measure, guess, out, spend)
         else:
             found = project_entropy_rows(theta, caps, measure, guess, out, spend)
-    elif type(regularizer) is Euclidean and separate:
-        found = project_euclidean(theta, caps, measure, guess, out)
+    elif type(regularizer) is Euclidean:
+        fast = project_euclidean if separate else project_euclidean_rows
+        found = fast(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)
 
 
