@@ -14,15 +14,15 @@ from sklearn.linear_model import LogisticRegression
 
 from maboost import (
     CombinedBoostClassifier,
+    HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
+    content,
 )
 from maboost.data import OnDisk, binned, stored
-from maboost.estimators import rows as estimator_rows
 from maboost.estimators.control import Passes
-from maboost.learners.tree import binning
 
 FEATURES = ["a", "b", "c", "colour"]
 BOOSTERS = {
@@ -100,9 +100,7 @@ def test_any_batch_size_and_number_of_files(batch, files, tmp_path, monkeypatch)
 
 def test_samples_of_content_agree(tmp_path, monkeypatch):
     """Where the rows are more than the binning sample."""
-    for module in (binning, estimator_rows):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(binned.Sample.of.__func__, "__defaults__", (150, 0))
+    monkeypatch.setattr(content, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(binned, "CELLS", 400)  # two columns of the sample at a time
     monkeypatch.setattr(stored, "BATCH", 64)
     table = pd.concat([frame(), frame()[:300]], ignore_index=True)
@@ -111,6 +109,7 @@ def test_samples_of_content_agree(tmp_path, monkeypatch):
     for model in (
         SmoothBoostClassifier(n_estimators=5, random_state=0),
         MABoostClassifier(n_estimators=5),
+        MABoostClassifier(HistTreeClassifier(max_depth=2, random_state=7), n_estimators=5),
     ):
         memory = clone(model).fit(X, table["label"], sample_weight=table["weight"])
         disk = clone(model).fit(folder, "label", sample_weight="weight")

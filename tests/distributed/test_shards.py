@@ -11,8 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.distributed.shards import BOOSTERS, assert_same, fit_shards, shares, table, take
 from tests.helpers import on_shards
 
-from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
-from maboost.learners.tree import binning
+from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier, content
 
 
 def check(model, count, X, y, seed=0, **rows):
@@ -127,8 +126,7 @@ def test_sparse_rows():
 @pytest.mark.parametrize("seed", range(4))
 def test_bins_of_a_sample(monkeypatch, seed):
     """Above the limit the bins come from the rows of the smallest hashes over all shards."""
-    monkeypatch.setattr(binning, "SAMPLE_ROWS", 120)
-    monkeypatch.setattr("maboost.estimators.rows.SAMPLE_ROWS", 120)
+    monkeypatch.setattr(content, "SAMPLE_ROWS", 120)
     X, y = table(300, seed=seed)
     again = np.random.default_rng(seed).integers(0, 300, 500)  # contents on several shards
     rows = {"sample_weight": np.random.default_rng(5).integers(1, 4, 500) * 1.0}
@@ -137,7 +135,7 @@ def test_bins_of_a_sample(monkeypatch, seed):
 
 
 def test_fewer_contents_than_the_sample(monkeypatch):
-    monkeypatch.setattr(binning, "SAMPLE_ROWS", 120)
+    monkeypatch.setattr(content, "SAMPLE_ROWS", 120)
     X, y = table(100)
     again = np.random.default_rng(0).integers(0, 100, 500)
     check(MABoostClassifier(n_estimators=5, random_state=0), 3, X[again], y[again])

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.content import hash_rows, merged_weights, sampled_rows
 from maboost.data.files import TableError
-from maboost.learners.tree.binning import (
-    SAMPLE_ROWS,
-    Bins,
-    bin_rows,
-    bins_of,
-    hash_rows,
-    last_hash,
-    merged_weights,
-)
+from maboost.learners.tree.binning import Bins, bin_rows, bins_of
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
@@ -56,17 +49,16 @@ class Sample:
     whole: bool
 
     @classmethod
-    def of(cls, table: Rows, size: int = SAMPLE_ROWS, seed: int = 0) -> Sample:
+    def of(cls, table: Rows) -> Sample:
         """One pass over the features, of which only the hashes are held."""
         threads = Threads()
-        parts = [hash_rows(block, seed, threads) for block in table.blocks("choosing a sample")]
+        parts = [hash_rows(block, threads) for block in table.blocks("choosing a sample")]
         if not parts:
             raise TableError("there are no rows")
         hashes = np.concatenate(parts)
-        last = last_hash(hashes, size) if len(hashes) > size else None
-        if last is None:
+        rows = sampled_rows(hashes)
+        if rows is None:
             return cls(table, np.arange(len(hashes)), hashes, whole=True)
-        rows = np.flatnonzero(hashes <= last)
         return cls(table, rows, hashes[rows], whole=False)
 
     def values(self, columns: slice = slice(None)) -> Array:

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, global_count
+from maboost.content import hash_rows
 from maboost.estimators.weights import class_totals
-from maboost.learners.tree.binning import hash_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 from maboost.threads import Threads
@@ -99,12 +99,12 @@ def places(X: Any, seed: int) -> Array:
     """A number in [0, 1) for the content of each row."""
     if hasattr(X, "blocks"):  # rows on disk
         blocks = X.blocks("placing rows")
-        return np.concatenate([hash_rows(b, seed, Threads()) / 2.0**64 for b in blocks])
+        return np.concatenate([hash_rows(b, Threads(), seed) / 2.0**64 for b in blocks])
     if not sp.issparse(X):
         X = np.asarray(X)
         if X.dtype.kind not in "biuf":
             return np.array([_place_of(row, seed) for row in X.tolist()])
-    return hash_rows(X, seed, Threads()) / 2.0**64
+    return hash_rows(X, Threads(), seed) / 2.0**64
 
 
 def _place_of(row: Any, seed: int) -> float:

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from maboost import content
 from maboost.comm import Communicator, SerialCommunicator, global_count
+from maboost.content import hash_rows, sampled_rows
 from maboost.estimators.weights import RowWeights, distinct_values
-from maboost.learners.tree.binning import SAMPLE_ROWS, hash_rows, last_hash
 from maboost.threads import Threads
 
 __all__ = ["TrainingRows"]
@@ -80,11 +81,15 @@ class TrainingRows:
             chosen[self.X.sample.rows] = True
             weights = self.weights.without(~chosen)
             return replace(self, X=self.X.sample.values(), y=self.y[chosen], weights=weights)
-        if self.count <= SAMPLE_ROWS or not _is_numeric(self.X):
+        if self.count <= content.SAMPLE_ROWS or not _is_numeric(self.X):
             return self
-        hashes = hash_rows(self.X.tocsr() if sp.issparse(self.X) else self.X, 0, Threads())
-        last = last_hash(hashes, SAMPLE_ROWS, self.comm)
-        return self if last is None else self.where(hashes <= last)
+        hashes = hash_rows(self.X.tocsr() if sp.issparse(self.X) else self.X, Threads())
+        rows = sampled_rows(hashes, self.comm)
+        if rows is None:
+            return self
+        chosen = np.zeros(len(self.y), dtype=bool)
+        chosen[rows] = True
+        return self.where(chosen)
 
     @property
     def count(self) -> int:

@@ -59,7 +59,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     monotonic_cst : array of {-1, 0, 1} or None, default=None
         Direction a feature may have on the answer; two classes and real responses only.
     random_state : int, RandomState or None, default=None
-        Draws features; also the seed of the hash that samples rows for binning above 200,000.
+        Draws features.
     n_jobs : int or None, default=None
         Threads; None means all cores. The result does not depend on it.
 
@@ -152,14 +152,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             votes=self.response == "sign",
             monotone=self._monotone(columns, n_classes),
         )
-        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else 0
         return TreeLearner(
             rules,
             self.max_bins,
             categorical,
             base,
             threads,
-            int(seed),
             comm=comm or SerialCommunicator(),
         )
 

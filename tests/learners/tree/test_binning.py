@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maboost.learners.tree import binning
-from maboost.learners.tree.binning import bin_columns, content_sample, find_bins
+from maboost import content
+from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.layout import MISSING_BIN
 from maboost.threads import Threads
 
@@ -61,7 +61,7 @@ def test_weight_is_repetition_and_order_does_not_matter(seed):
 
 
 def test_sample_is_chosen_by_content(monkeypatch):
-    monkeypatch.setattr(binning, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(content, "SAMPLE_ROWS", 200)
     rng = np.random.default_rng(3)
     X, w = rng.normal(size=(900, 3)), rng.integers(1, 4, size=900)
     order = rng.permutation(900)
@@ -72,11 +72,12 @@ def test_sample_is_chosen_by_content(monkeypatch):
     for a, b, c in zip(reference.edges, shuffled.edges, doubled.edges, strict=True):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(a, c)
-    rows, weights = content_sample(X, w.astype(float), 200, 0, Threads())
-    assert len(rows) == 200
-    np.testing.assert_allclose(weights, w[rows], rtol=1e-12)
-    other, _ = content_sample(X, w.astype(float), 200, 1, Threads())
-    assert set(other) != set(rows)
+    hashes = content.hash_rows(X, Threads())
+    rows = content.sampled_rows(hashes)
+    first, weights = content.merged_weights(hashes[rows], rows, w.astype(float))
+    assert len(rows) == len(first) == 200
+    np.testing.assert_allclose(weights, w[rows[first]], rtol=1e-12)
+    assert set(content.sampled_rows(content.hash_rows(X, Threads(), seed=1))) != set(rows)
 
 
 def test_sparse_equals_dense():

@@ -1,15 +1,13 @@
 """Binning: from columns of numbers or categories to one byte a cell.
 
 Edges are quantiles of the base measure, so that a weight of two is exactly the row twice; a column of
-at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from a sample:
-the rows whose content has the smallest seeded hashes, equal rows merged and their weights summed.
-Neither order, sharding nor repetition changes which rows those are. Shards exchange hashes first, then
-the distinct values of one column after another; no rows.
+at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from the sample of
+:mod:`maboost.content`. Shards exchange hashes first, then the distinct values of one column after another; no
+rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,27 +17,17 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
+from maboost import content
+from maboost.comm import Communicator, SerialCommunicator, global_count
+from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
 from maboost.learners.tree.distinct import from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
-from maboost.messages import reduced
 from maboost.threads import Threads
 
-__all__ = [
-    "SAMPLE_ROWS",
-    "Bins",
-    "bin_columns",
-    "bin_rows",
-    "bins_of",
-    "find_bins",
-    "hash_rows",
-    "last_hash",
-    "merged_weights",
-]
+__all__ = ["Bins", "bin_columns", "bin_rows", "bins_of", "find_bins"]
 
 Array = NDArray[np.float64]
 
-SAMPLE_ROWS = 200_000
 _TILE = 1 << 13  # rows whose values and bins stay in the cache
 
 
@@ -67,121 +55,23 @@ class Bins:
         )
 
 
-@njit(nogil=True, cache=True)
-def _hash_rows(table, bits, seed, out):
-    """A 64-bit hash of each row's content; zeros of either sign and all NaN are alike."""
-    n, columns = table.shape
-    for i in range(n):
-        h = seed
-        for j in range(columns):
-            v = table[i, j]
-            content = bits[i, j] if v == v else np.uint64(0x7FF8000000000000)
-            content = np.uint64(0) if v == 0.0 else content
-            h = (h ^ content) * np.uint64(0x9E3779B97F4A7C15)
-            h ^= h >> np.uint64(32)
-        out[i] = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-
-
-def hash_rows(X: Any, seed: int, threads: Threads) -> NDArray[np.uint64]:
-    """A seeded 64-bit hash of the content of each row (dense or CSR)."""
-    hashes = np.empty(X.shape[0], dtype=np.uint64)
-
-    def work(a: int, b: int) -> None:
-        for start in range(a, b, _TILE):
-            part = slice(start, min(start + _TILE, b))
-            block = X[part].toarray() if sp.issparse(X) else X[part]
-            table = np.ascontiguousarray(block, dtype=np.float64)
-            _hash_rows(table, table.view(np.uint64), np.uint64(seed), hashes[part])
-
-    threads.over(X.shape[0], work)
-    return hashes
-
-
-def content_sample(
-    X: Any,
-    weights: Array,
-    size: int,
-    seed: int,
-    threads: Threads,
-    comm: Communicator | None = None,
-) -> tuple[NDArray[np.intp], Array]:
-    """Rows of the smallest content hashes, one of each content, and the weights of that content."""
-    comm = comm or SerialCommunicator()
-    hashes = hash_rows(X, seed, threads)
-    last = last_hash(hashes, size, comm)
-    if last is None:
-        return np.arange(X.shape[0]), weights
-    rows = np.flatnonzero(hashes <= last)
-    first, merged = merged_weights(hashes[rows], rows, weights, comm)
-    return rows[first], merged
-
-
-def last_hash(
-    hashes: NDArray[np.uint64], size: int, comm: Communicator | None = None
-) -> np.uint64 | None:
-    """The largest of the `size` smallest distinct hashes; None if there are no more than that."""
-    distinct = _smallest(np.unique(hashes), size + 1, comm or SerialCommunicator())
-    return None if len(distinct) <= size else distinct[size - 1]
-
-
-def _smallest(distinct: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
-    """The `size` smallest distinct hashes over all shards, given each shard's own in order.
-
-    Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
-    their number; it grows until it does, and what is exchanged does not grow with the shards.
-    """
-    everyone = global_count(len(distinct), comm)
-    share = 1.1 * size / max(everyone, 1)
-    while True:
-        limit = np.uint64(int(share * 2**64)) if share < 1.0 else None
-        below = distinct if limit is None else distinct[: np.searchsorted(distinct, limit)]
-        parts = gathered(below[:size], comm)
-        found = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
-        if limit is None or len(found) >= size:
-            return found[:size]
-        share *= 1.1 * size / max(len(found), 1)
-
-
-def merged_weights(
-    hashes: NDArray[np.uint64],
-    rows: NDArray[np.intp],
-    weights: Array,
-    comm: Communicator | None = None,
-) -> tuple[NDArray[np.intp], Array]:
-    """One of the given rows for each hash, by its position among them, and the weight of all its like.
-
-    A content that several shards have stays with the first of them.
-    """
-    comm = comm or SerialCommunicator()
-    distinct, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    grid, unit = _integer_weights(weights, comm)
-    held = np.zeros(len(first), dtype=np.int64)
-    np.add.at(held, group, grid[rows])  # integers: the same for any order of rows
-    parts = gathered(distinct, comm)
-    everyone = distinct if len(parts) == 1 else np.unique(np.concatenate(parts))
-    own = np.searchsorted(everyone, distinct)
-    merged, owner = np.zeros(len(everyone), dtype=np.int64), np.full(len(everyone), comm.size)
-    merged[own], owner[own] = held, comm.rank
-    merged, owner = comm.allreduce(merged, "sum"), comm.allreduce(owner, "min")
-    mine = owner[own] == comm.rank
-    return first[mine], merged[own[mine]].astype(np.float64) * unit
-
-
 def find_bins(
     X: Any,
     weights: Array,
     max_bins: int = 255,
     categorical: NDArray[np.bool_] | None = None,
-    seed: int = 0,
     threads: Threads | None = None,
     comm: Communicator | None = None,
 ) -> Bins:
     """Find the bins of every column of `X` (dense or CSC/CSR) under the measure `weights`."""
     comm = comm or SerialCommunicator()
-    if global_count(X.shape[0], comm) > SAMPLE_ROWS:
+    if global_count(X.shape[0], comm) > content.SAMPLE_ROWS:
         X = X.tocsr() if sp.issparse(X) else X
-        rows, weights = content_sample(X, weights, SAMPLE_ROWS, seed, threads or Threads(), comm)
-        X = X[rows]
+        hashes = hash_rows(X, threads or Threads())
+        rows = sampled_rows(hashes, comm)
+        if rows is not None:
+            first, weights = merged_weights(hashes[rows], rows, weights, comm)
+            X = X[rows[first]]
     return bins_of(X, weights, max_bins, categorical, comm)
 
 
@@ -198,7 +88,7 @@ def bins_of(
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
     if sp.issparse(X):
         X = X.tocsc()
-    grid, _ = _integer_weights(weights, comm)
+    grid, _ = integer_weights(weights, comm)
 
     def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
         return values if is_category[j] else _quantile_edges(values, held, max_bins)
@@ -207,15 +97,6 @@ def bins_of(
     for j in np.flatnonzero(is_category).tolist():
         _check_categories(edges[j], max_bins, j)
     return Bins(edges, is_category)
-
-
-def _integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
-    """Weights in fixed point, and the value of one unit: integer sums have no order."""
-    own = np.array([len(weights)]), np.array([weights.max(initial=0.0)])
-    (count,), (top,) = (x.tolist() for x in reduced([(own[0], "sum"), (own[1], "max")], comm))
-    # a power of two, so that small whole weights are whole in any number of rows
-    unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
-    return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
 
 
 def _column(X: Any, j: int, grid: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:

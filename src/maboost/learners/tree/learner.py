@@ -60,8 +60,6 @@ class TreeLearner:
     base : array of shape (n_rows,), optional
         The measure whose quantiles the bins are; uniform by default.
     threads : Threads
-    seed : int
-        Of the content hash that samples rows for binning.
     comm : Communicator
         The other shards: all of them grow the same tree.
     """
@@ -71,7 +69,6 @@ class TreeLearner:
     categorical: NDArray[np.bool_] | None = None
     base: Array | None = None
     threads: Threads = field(default_factory=Threads)
-    seed: int = 0
     closed_under_negation: bool = False
     takes_costs: bool = True
     comm: Communicator = field(default_factory=SerialCommunicator)
@@ -89,9 +86,7 @@ class TreeLearner:
         if hasattr(X, "binned"):  # rows on disk
             data = X.binned(base, self.max_bins, self.categorical, self.threads)
         else:
-            bins = find_bins(
-                X, base, self.max_bins, self.categorical, self.seed, self.threads, self.comm
-            )
+            bins = find_bins(X, base, self.max_bins, self.categorical, self.threads, self.comm)
             data = Binned(bins, *bin_columns(X, bins, self.threads))
         copies = None if self.base is None else copies_of(self.base, self.comm)
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)

@@ -1,0 +1,117 @@
+"""Rows known by their content: a sample of them that no order, sharding or repetition changes.
+
+The sample are the rows of the smallest content hashes, equal rows merged and their weights summed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
+from maboost.messages import reduced
+from maboost.threads import Threads
+
+__all__ = ["SAMPLE_ROWS", "hash_rows", "integer_weights", "merged_weights", "sampled_rows"]
+
+Array = NDArray[np.float64]
+
+SAMPLE_ROWS = 200_000  # distinct ones; fewer stand for themselves
+_TILE = 1 << 13  # rows that stay in the cache
+
+
+@njit(nogil=True, cache=True)
+def _hash_rows(table, bits, seed, out):
+    """A 64-bit hash of each row's content; zeros of either sign and all NaN are alike."""
+    n, columns = table.shape
+    for i in range(n):
+        h = seed
+        for j in range(columns):
+            v = table[i, j]
+            content = bits[i, j] if v == v else np.uint64(0x7FF8000000000000)
+            content = np.uint64(0) if v == 0.0 else content
+            h = (h ^ content) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(32)
+        out[i] = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
+    """A seeded 64-bit hash of the content of each row (dense or CSR)."""
+    hashes = np.empty(X.shape[0], dtype=np.uint64)
+
+    def work(a: int, b: int) -> None:
+        for start in range(a, b, _TILE):
+            part = slice(start, min(start + _TILE, b))
+            block = X[part].toarray() if sp.issparse(X) else X[part]
+            table = np.ascontiguousarray(block, dtype=np.float64)
+            _hash_rows(table, table.view(np.uint64), np.uint64(seed), hashes[part])
+
+    threads.over(X.shape[0], work)
+    return hashes
+
+
+def sampled_rows(
+    hashes: NDArray[np.uint64], comm: Communicator | None = None
+) -> NDArray[np.intp] | None:
+    """The rows here among the `SAMPLE_ROWS` smallest distinct hashes of all shards; None if that is all."""
+    distinct = _smallest(np.unique(hashes), SAMPLE_ROWS + 1, comm or SerialCommunicator())
+    if len(distinct) <= SAMPLE_ROWS:
+        return None
+    return np.flatnonzero(hashes <= distinct[SAMPLE_ROWS - 1])
+
+
+def _smallest(distinct: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
+    """The `size` smallest distinct hashes over all shards, given each shard's own in order.
+
+    Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
+    their number; it grows until it does, and what is exchanged does not grow with the shards.
+    """
+    everyone = global_count(len(distinct), comm)
+    share = 1.1 * size / max(everyone, 1)
+    while True:
+        limit = np.uint64(int(share * 2**64)) if share < 1.0 else None
+        below = distinct if limit is None else distinct[: np.searchsorted(distinct, limit)]
+        parts = gathered(below[:size], comm)
+        found = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+        if limit is None or len(found) >= size:
+            return found[:size]
+        share *= 1.1 * size / max(len(found), 1)
+
+
+def merged_weights(
+    hashes: NDArray[np.uint64],
+    rows: NDArray[np.intp],
+    weights: Array,
+    comm: Communicator | None = None,
+) -> tuple[NDArray[np.intp], Array]:
+    """One of the given rows for each hash, by its position among them, and the weight of all its like.
+
+    A content that several shards have stays with the first of them.
+    """
+    comm = comm or SerialCommunicator()
+    distinct, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    grid, unit = integer_weights(weights, comm)
+    held = np.zeros(len(first), dtype=np.int64)
+    np.add.at(held, group, grid[rows])  # integers: the same for any order of rows
+    parts = gathered(distinct, comm)
+    everyone = distinct if len(parts) == 1 else np.unique(np.concatenate(parts))
+    own = np.searchsorted(everyone, distinct)
+    merged, owner = np.zeros(len(everyone), dtype=np.int64), np.full(len(everyone), comm.size)
+    merged[own], owner[own] = held, comm.rank
+    merged, owner = comm.allreduce(merged, "sum"), comm.allreduce(owner, "min")
+    mine = owner[own] == comm.rank
+    return first[mine], merged[own[mine]].astype(np.float64) * unit
+
+
+def integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
+    """Weights in fixed point, and the value of one unit: integer sums have no order."""
+    own = np.array([len(weights)]), np.array([weights.max(initial=0.0)])
+    (count,), (top,) = (x.tolist() for x in reduced([(own[0], "sum"), (own[1], "max")], comm))
+    # a power of two, so that small whole weights are whole in any number of rows
+    unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
+    return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
