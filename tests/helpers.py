@@ -15,10 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.special import wrightomega
 
+from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
-from maboost.boosting.loop import Booster, Run
+from maboost.boosting.loop import Run
 from maboost.comm import Communicator, SerialCommunicator, reproducible_sums
+from maboost.learners import Producer
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -259,7 +261,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class PoolProducer:
+class PoolProducer(Producer):
     pool: Pool
     X: Array
     labels: Array

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
-from maboost.boosting.loop import Booster, Round, Run
+from maboost.boosting.history import Round
+from maboost.boosting.loop import Run
+from maboost.learners.base import Producer
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
@@ -57,7 +60,7 @@ class Stingy:
 
 
 @dataclass(frozen=True)
-class StingyProducer:
+class StingyProducer(Producer):
     learner: Stingy
     labels: Array
 
@@ -117,7 +120,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class PoolProducer:
+class PoolProducer(Producer):
     tables: Array
     signs: Array
 

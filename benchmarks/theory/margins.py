@@ -134,10 +134,10 @@ def booster_margins(X: Array, y: Array, T: int) -> Table:
     table: Table = []
     wanted = checkpoints(T)
     for name, recipe in BOOSTERS.items():
-        run, spent, distinct = stump_run(recipe(), X, y), 0.0, set()
+        run, spent, smallest, distinct = stump_run(recipe(), X, y), 0.0, 1.0, set()
         for produced in rounds(run, T):
             record = produced.record
-            spent += record.seconds
+            spent, smallest = spent + record.seconds, min(smallest, record.edge)
             distinct.add(np.sign(produced.hypothesis.scores(X)).astype(np.int8).tobytes())
             if record.round in wanted:
                 table.append(
@@ -147,7 +147,7 @@ def booster_margins(X: Array, y: Array, T: int) -> Table:
                         "used": len(distinct),
                         "margin": record.min_margin,
                         "certified": record.margin_bound,
-                        "smallest_edge": run.smallest_edge,
+                        "smallest_edge": smallest,
                         "seconds": spent,
                     }
                 )

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.theory.common import ORDERS, Table, rounds, stingy_run
 from scipy.optimize import brentq
 
-from maboost.boosting.loop import Booster
+from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import maboost, madaboost, smooth, sparseboost
 from maboost.mirror.steps import Corrective, Paper, Situation, Step, StepRule
 

@@ -140,7 +140,7 @@ def watched_run(booster, rounds, n_classes, n=2500):
         booster, learner, X, game, weights, measure, np.random.RandomState(0), places=rng.random(n)
     )
     for _ in range(rounds):
-        held, density = run.held, measure.row_means(run.density)
+        held, density = run.held, measure.row_means(run.state.density / run.state.mass)
         v = density[held.rows] * held.lift
         base = measure.rows_base[held.rows]
         worth = np.sum(base * v) ** 2 / np.sum(base * v * v) if len(v) else 0.0
@@ -178,7 +178,7 @@ def test_shards_agree_on_samples_and_rounds():
 
     def records(comm, part):
         run = problem.run(booster, rows=np.arange(300)[part], comm=comm)
-        run.places = places[part]
+        run.finder.places = places[part]
         found = [replace(r, seconds=0.0, val_error=0.0, val_score=0.0) for r in rounds(run, 25)]
         return found, run.held.draws
 

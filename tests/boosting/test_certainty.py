@@ -187,7 +187,7 @@ def test_the_loop_asks_for_the_true_edge_and_that_of_the_sample():
     problem = random_problem(np.random.default_rng(2), n=3000, pool=20, skill=0.8)
     trim = Watching()
     run = problem.run(replace(maboost("euclidean"), trim=trim))
-    run.places = np.random.default_rng(0).random(3000)
+    run.finder.places = np.random.default_rng(0).random(3000)
     for record in rounds(run, 6):
         shown, edge, estimate, accepted = trim.seen[-1]
         assert accepted
@@ -207,7 +207,7 @@ def test_shards_agree_on_samples_and_rounds():
 
     def records(comm, part):
         run = problem.run(booster, rows=np.arange(n)[part], comm=comm)
-        run.places = places[part]
+        run.finder.places = places[part]
         found = [replace(r, seconds=0.0, val_error=0.0, val_score=0.0) for r in rounds(run, 12)]
         return found, run.samples
 
@@ -225,7 +225,7 @@ def test_rounds_are_repeated_with_the_samples_they_held(skill, everybody):
 
     def new():
         run = problem.run(booster)
-        run.places = np.random.default_rng(0).random(n)
+        run.finder.places = np.random.default_rng(0).random(n)
         return run
 
     first, second = new(), new()

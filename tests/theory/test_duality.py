@@ -64,7 +64,7 @@ def test_edges_bound_the_best_margin_from_above_and_the_run_from_below(seed, reg
     )
     run = p.run(recipe)
     for record in rounds(run, 60):
-        assert run.smallest_edge >= best - 1e-9  # every w_t is in the set: its best edge is above
+        assert record.edge >= best - 1e-9  # every w_t is in the set: its best edge is above
         assert record.soft_margin <= best + 1e-9  # no ensemble has more
         assert run.exact
 

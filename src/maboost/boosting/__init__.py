@@ -1,9 +1,10 @@
 """The boosting game: one loop, its certificates, and the named boosters as recipes."""
 
+from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, MarginBound
-from maboost.boosting.game import Game
-from maboost.boosting.history import History, Record
-from maboost.boosting.loop import Booster, L1Rule, Round, Run, Validation
+from maboost.boosting.game import Game, Validation
+from maboost.boosting.history import History, Record, Round
+from maboost.boosting.loop import Run
 from maboost.boosting.recipes import combined, maboost, madaboost, smooth, sparseboost
 from maboost.boosting.trimming import Trim
 

@@ -55,7 +55,7 @@ class ErrorBound:
         caps = ascent.domain.row_caps()
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
-        return cls(ascent.regularizer, _is_hypercube(ascent), measure.width, min(floor, 1.0))
+        return cls(ascent.regularizer, ascent.domain.is_hypercube, measure.width, min(floor, 1.0))
 
     def pairs(self, gain: float) -> float:
         """The largest base mass of wrong pairs that a total gain allows."""
@@ -69,10 +69,6 @@ class ErrorBound:
     def of_group(self, gain: float, share: float, limit: float | None) -> float:
         r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`."""
         return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
-
-
-def _is_hypercube(ascent: MirrorAscent) -> bool:
-    return not ascent.domain.normalised and math.isfinite(ascent.domain.entry_cap())
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class MarginBound:
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> MarginBound:
         """For a mirror ascent over the rows of a measure."""
-        if _is_hypercube(ascent):
+        if ascent.domain.is_hypercube:
             lightest = measure.smallest_row / measure.width
             return cls(1.0 - lightest, lightest)
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))

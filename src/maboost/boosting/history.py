@@ -57,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round produced: a hypothesis, its step, and the record of it.
+    """What a round produced: a hypothesis, and the record of it.
 
     >>> list(Round.__dataclass_fields__)
     ['hypothesis', 'record', 'group_errors']

@@ -10,42 +10,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.booster import Booster, L1Rule
+from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import ErrorBound, MarginBound
+from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, Settlement
-from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
-from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
+from maboost.boosting.trimming import Sample
+from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.memory import keep_freed_arrays
-from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
 from maboost.mirror.tails import linear_minimum
-from maboost.threads import PICKED
 
-__all__ = ["Booster", "L1Rule", "Round", "Run", "Validation"]
+__all__ = ["Run"]
 
 Array = NDArray[np.float64]
 
 keep_freed_arrays()  # here: once there is much free memory to fill, it would change nothing
-ZERO_EDGE = 1e-12
-ZERO_MASS = 1e-12
-
-
-@dataclass(frozen=True)
-class _Found:
-    hypothesis: Hypothesis
-    direction: Array | Coded
-    edge: float
-    rows: int
-    exact: bool
 
 
 class Run:
@@ -78,8 +66,6 @@ class Run:
         on it, and what came of it.
     gain, total_step, rounds
         Sums so far.
-    held : Sample
-        The rows that are shown from round to round, where the booster has a budget of rows.
     ended : str or None
         Why no further round is possible.
 
@@ -118,14 +104,12 @@ class Run:
         self.booster = booster
         self.learner = learner
         self.game = game
-        self.weights = weights
-        self._unit_weights = bool(np.all(weights == 1.0))
         self.measure = measure
         self.random_state = random_state
         self.validation = validation
         self.groups = groups or {}
-        self.places = places
-        self.producer: Producer = learner.prepare(X, game.labels, game.n_classes)
+        producer = learner.prepare(X, game.labels, game.n_classes)
+        self.finder = Finder(learner, producer, game, weights, measure, booster.trim, places)
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
@@ -136,19 +120,16 @@ class Run:
         self.rounds = 0
         self.error = 1.0  # over pairs, of the ensemble so far
         self.last_edge: float | None = None
-        self.smallest_edge = 1.0
         self.exact = True
-        self.held = Sample()
         self.samples: list[int] = []  # Sample.number of what was held after each round
         self.ended: str | None = None
         if validation is not None:
-            watching = getattr(self.producer, "watching", lambda X: X)  # not every producer has it
-            self.validation = replace(validation, X=watching(validation.X))
+            self.validation = replace(validation, X=producer.watching(validation.X))
             self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
 
     _KEPT = (
         "state", "margins", "push", "trust", "gain", "total_step", "rounds", "error", "last_edge",
-        "smallest_edge", "exact", "held", "ended",
+        "exact", "held", "ended",
     )  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
@@ -167,109 +148,37 @@ class Run:
         self.random_state.set_state(snapshot.pop("random_state"))
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
-        self._hold(self.held)
 
     def close(self) -> None:
         """Let the rows go, of which the learner may have copies: no further round, but all sums stay."""
         self.ended = self.ended or "the run was closed"
-        del self.producer
+        del self.finder.producer
 
     def __iter__(self) -> Iterator[Round]:
         return self
 
     def __next__(self) -> Round:
-        if self.ended is None and self.bound.hypercube and self.error <= 0.0:
-            self.ended = "every row is right"  # MadaBoost's step is a multiple of the error
-        if self.ended is None and self.state.mass <= ZERO_MASS:
-            self.ended = "no row has weight left"  # the error is below that, and so are all steps
+        if self.ended is None:
+            self.ended = self.booster.ascent.why_over(self.state.mass, self.error)
         if self.ended is not None:
             raise StopIteration
-        began, read = time.perf_counter(), self._bytes_read()
-        found = self._find()
+        began, read = time.perf_counter(), self.finder.producer.bytes_read
+        found = self.finder.find(self.state, self.last_edge, self.random_state)
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        round = self._advance(found, self._bytes_read() - read, began)
+        round = self._advance(found, self.finder.producer.bytes_read - read, began)
         self.samples.append(self.held.number)
         return round
 
-    def _bytes_read(self) -> int:
-        return int(getattr(self.producer, "bytes_read", 0))  # not every producer can say
-
     @property
-    def density(self) -> Array:
-        """The density of the current distribution, of mass one."""
-        state = self.state
-        return state.density if state.mass == 1.0 else state.density / state.mass
+    def held(self) -> Sample:
+        """The rows that are shown from round to round, where the booster has a budget of rows."""
+        return self.finder.held
 
-    def _losses(self, h: Hypothesis) -> Array | Coded:
-        """The loss vector of a hypothesis, as codes where it takes few values."""
-        leaves = getattr(self.producer, "training_leaves", None)  # not every producer has any
-        known: tuple[Array, NDArray[np.int32]] | None = None if leaves is None else leaves(h)
-        if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
-            return self.game.loss(self.producer.training_scores(h))
-        return self.game.coded_loss(*known, self.measure.threads)
-
-    def _edge(self, d: Array | Coded) -> float:
-        density, mass = self.state.density, self.state.mass
-        if isinstance(d, Coded):
-            return -math.fsum(d.values * d.masses(density, self.measure, mass)) / mass
-        (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
-        return -loss / mass
-
-    def _find(self) -> _Found | None:
-        """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
-        trim, weighed = self.booster.trim, self._weighed()
-        if trim.samples and math.isinf(self.held.size):
-            self._hold(self.held)  # none: what the last round gave up is not kept for this one
-        for delta in trim.tries(self.last_edge, self.held):
-            shown = trim.shown(weighed, delta, self.held)
-            if shown.held is not self.held:
-                self._hold(shown.held)
-            found = self._found_on(shown, weighed.density, self.learner.exact and not shown.hides)
-            estimate = None
-            if found is not None:
-                estimate = Estimate(found.edge, 0.0)
-                if shown.keeps > 0.0:  # otherwise nobody asks
-                    estimate = shown.estimate(found.direction, self.state.density, self.measure)
-                if trim.accepts(shown, found.edge, estimate):
-                    return found
-            if not shown.hides:
-                break
-            self.held = trim.refused(shown, estimate)
-        return None
-
-    def _weighed(self) -> Weighed:
-        """The rows as this round finds them."""
-        density, mass = self.state.density, self.state.mass
-        return Weighed(self.measure.row_means(density), self.measure, self.places, mass)
-
-    def _hold(self, sample: Sample) -> None:
-        """From now on show this sample; the producer may keep its rows at hand, and no others."""
-        self.held = sample
-        hold = getattr(self.producer, "hold", None)  # not every producer can
-        if hold is not None:
-            hold(sample.rows)
-
-    def _found_on(self, shown: Shown, rows_density: Array, exact: bool) -> _Found | None:
-        """A hypothesis for these rows that has a positive edge over all rows."""
-        rows, lift = shown.rows, shown.lift
-        weights = self._shown_weights(rows_density, rows)
-        used = len(weights)
-        if lift is not None:
-            weights = weights * lift
-            used = int(np.count_nonzero(weights))
-        for rewards in self._reward_tries(rows):
-            if rewards is not None and lift is not None:
-                rewards = rewards * lift[:, None]
-            h = self.producer.produce(weights, rows, rewards, self.random_state)
-            d = self._losses(h)
-            edge = self._edge(d)
-            if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                h, d, edge = Negated(h), -d, -edge
-            if edge > ZERO_EDGE:
-                return _Found(h, d, edge, used, exact)
-        return None
+    @held.setter
+    def held(self, sample: Sample) -> None:
+        self.finder.hold(sample)
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
         """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
@@ -281,51 +190,23 @@ class Run:
         ValueError
             If its edge is not that of the record: then these are other rows.
         """
-        held = self.booster.trim.again(self._weighed(), self.held, sample)
+        held = self.booster.trim.again(self.finder.weighed(self.state), self.held, sample)
         if held is not self.held:
-            self._hold(held)
-        d = self._losses(hypothesis)
-        edge = self._edge(d)
+            self.held = held
+        d = self.finder.losses(hypothesis)
+        edge = self.finder.edge(d, self.state)
         if edge != record.edge:
             raise ValueError(
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        known = _Found(hypothesis, d, edge, 0, self.exact)
+        known = Found(hypothesis, d, edge, 0, self.exact)
         round = self._advance(known, 0, time.perf_counter())
         self.samples.append(sample)
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
         return replace(round, record=replace(round.record, **kept))
 
-    def _shown_weights(self, rows_density: Array, rows: NDArray[np.intp] | None) -> Array:
-        """The user's weights times the density of mass one, to be read only in this round.
-
-        With no weights and a mass of one it is the density itself.
-        """
-        mass = self.state.mass
-        if rows is None and self._unit_weights and mass == 1.0:
-            return rows_density
-        out = self.measure.of_rows.array() if rows is None else np.empty(len(rows))
-
-        def work(a: int, b: int) -> None:
-            at = slice(a, b) if rows is None else rows[a:b]
-            np.divide(rows_density[at], mass, out=out[a:b])
-            if not self._unit_weights:
-                np.multiply(self.weights[at], out[a:b], out=out[a:b])
-
-        self.measure.threads.over(len(out), work, None if rows is None else PICKED)
-        return out
-
-    def _reward_tries(self, rows: NDArray[np.intp] | None) -> Iterator[Array | None]:
-        if self.game.width == 1:
-            yield None
-            return
-        if not self.learner.takes_costs:
-            yield None
-        weights = self.weights / (self.game.width * self.state.mass)
-        yield self.game.rewards(self.state.density, weights, rows, self.measure.threads)
-
-    def _advance(self, found: _Found, bytes_read: int, began: float) -> Round:
+    def _advance(self, found: Found, bytes_read: int, began: float) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -340,18 +221,26 @@ class Run:
         self.gain += moved.gain
         self.total_step += step.size
         settled = Settlement(measure, d, before, step.size, self.total_step).added_to(
-            RowSums(self.margins, self.push, self.trust), (found.rows, bytes_read)
+            RowSums(self.margins, self.push, self.trust), (found.rows_used, bytes_read)
         )
         self.rounds = t
         self.last_edge = edge
-        self.smallest_edge = min(self.smallest_edge, edge)
         self.exact = self.exact and found.exact
+        self.error = self._error_of_pairs(settled)
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
         group_errors = self._group_errors(settled.worst <= 0.0) if self.groups else {}
         record = self._record(found, settled, step.size, moved.gain, val_error, began)
         return Round(found.hypothesis, record, group_errors)
+
+    def _error_of_pairs(self, settled: Settled) -> float:
+        if self.measure.width == 1:
+            return settled.error
+        (error,) = self.measure.integrals_of(
+            lambda part: [(self.margins[part] <= 0.0).astype(np.float64)], 1
+        )
+        return error
 
     def _group_errors(self, wrong: NDArray[np.bool_]) -> dict[Any, float]:
         columns = [column for rows in self.groups.values() for column in (rows, rows & wrong)]
@@ -372,22 +261,22 @@ class Run:
 
     def _record(
         self,
-        found: _Found,
+        found: Found,
         settled: Settled,
         step: float,
         gain: float,
         val_error: float,
         began: float,
     ) -> Record:
-        measure, ascent = self.measure, self.booster.ascent
-        self.error = settled.error
-        if measure.width > 1:
-            (self.error,) = measure.integrals_of(
-                lambda part: [(self.margins[part] <= 0.0).astype(np.float64)], 1
-            )
+        ascent = self.booster.ascent
         extent = settled.smallest_margin, settled.largest_margin
         soft = linear_minimum(
-            self.margins, ascent.domain, measure, ascent.regularizer.upper, extent, settled.worst
+            self.margins,
+            ascent.domain,
+            self.measure,
+            ascent.regularizer.upper,
+            extent,
+            settled.worst,
         )
         return Record(
             round=self.rounds,

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certainty import Certain
-from maboost.boosting.loop import Booster, L1Rule
 from maboost.boosting.trimming import Budget, Trim
 from maboost.mirror.ascent import MirrorAscent, Update
 from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex

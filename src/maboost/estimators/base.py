@@ -16,8 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from maboost.boosting.game import Game
-from maboost.boosting.loop import Validation
+from maboost.boosting.game import Game, Validation
 from maboost.comm import global_count, reproducible_sum
 from maboost.data.stored import StoredTable, is_stored
 from maboost.estimators.control import (

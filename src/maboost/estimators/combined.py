@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
-from maboost.boosting.loop import Booster
+from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups

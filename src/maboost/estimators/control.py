@@ -16,8 +16,9 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
-from maboost.boosting.loop import Run, Validation
+from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 from maboost.comm import Communicator
 from maboost.mirror.measure import BaseMeasure

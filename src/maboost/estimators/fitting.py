@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import Certificate, GroupBound
-from maboost.boosting.game import Game
+from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import History, Record
-from maboost.boosting.loop import Booster, Run, Validation
+from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import (
     DOUBT,
     POPULATION_SCALE,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import StrOptions
 
-from maboost.boosting.loop import Booster
+from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, maboost
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from maboost.boosting.booster import Booster
 from maboost.boosting.filtering import Filter
-from maboost.boosting.loop import Booster
 from maboost.boosting.recipes import STEPS, madaboost
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.filtering import boost_stream

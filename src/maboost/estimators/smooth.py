@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maboost.boosting.loop import Booster, Run
+from maboost.boosting.booster import Booster
+from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maboost.boosting.loop import Booster
+from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import STEPS, sparseboost
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups

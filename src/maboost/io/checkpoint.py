@@ -21,8 +21,9 @@ from typing import Any, Self
 import numpy as np
 
 from maboost._version import __version__
+from maboost.boosting.game import Validation
 from maboost.boosting.history import History
-from maboost.boosting.loop import Run, Validation
+from maboost.boosting.loop import Run
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.weights import RowWeights
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack

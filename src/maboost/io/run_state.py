@@ -18,7 +18,7 @@ from maboost.mirror.ascent import AscentState
 __all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 
 _LARGEST = sys.float_info.max
-_NUMBERS = ("gain", "total_step", "error", "smallest_edge")
+_NUMBERS = ("gain", "total_step", "error")
 _OF_SAMPLE = ("size", "grain")
 _KEYS = 624  # words of the Mersenne twister
 

@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from maboost._version import __version__
+from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
-from maboost.boosting.loop import Run, Validation
+from maboost.boosting.loop import Run
 from maboost.comm import Communicator, gathered_objects
 from maboost.estimators.rows import TrainingRows
 from maboost.io.checkpoint import (
@@ -131,7 +132,7 @@ class _SharedStored(Stored):
         arrays.finish()
         _check_history(records, run)
         require(len(trees) == len(records), "trees and history must be equally many")
-        bins = run.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
+        bins = run.finder.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
         hypotheses = [TreeHypothesis(tree.on_bins(bins)) for tree in trees]
         for hypothesis, record, sample in zip(hypotheses, records, samples, strict=True):
             _repeat(run, hypothesis, record, sample)

@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from maboost.learners.base import Hypothesis
+from maboost.learners.base import Hypothesis, Producer
 
 __all__ = ["EstimatorHypothesis", "EstimatorLearner"]
 
@@ -105,20 +105,12 @@ class EstimatorLearner:
 
 
 @dataclass(frozen=True)
-class EstimatorProducer:
+class EstimatorProducer(Producer):
     """An :class:`EstimatorLearner` with its training rows."""
 
     learner: EstimatorLearner
     X: Any
     labels: NDArray[np.intp]
-    bytes_read: int = 0  # nobody counts
-
-    def watching(self, X: Any) -> Any:
-        """An estimator predicts rows as they are."""
-        return X
-
-    def hold(self, rows: NDArray[np.intp]) -> None:
-        """An estimator is given a copy of its rows anyway."""
 
     def produce(
         self,
@@ -140,9 +132,6 @@ class EstimatorProducer:
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         return hypothesis.scores(self.X)
-
-    def training_leaves(self, hypothesis: Hypothesis) -> None:
-        return None
 
     def _fit(
         self,

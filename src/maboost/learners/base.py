@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,9 +29,18 @@ class Hypothesis(Protocol):
         """Shape (n,) for two classes, (n, K) for more."""
 
 
-class Producer(Protocol):
+class Producer(ABC):
     """A weak learner that has seen the training rows once (to bin or index them).
 
+    Two methods are to be written; the others say what a learner does that knows nothing of its rows.
+
+    Attributes
+    ----------
+    bytes_read : int
+        Bytes of the training rows read so far, as far as they are known.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from maboost.learners import EstimatorLearner
@@ -42,6 +52,9 @@ class Producer(Protocol):
     array([-1.,  1.,  1.])
     """
 
+    bytes_read: int = 0
+
+    @abstractmethod
     def produce(
         self,
         weights: Array,
@@ -62,23 +75,21 @@ class Producer(Protocol):
             With more than two classes: what a unit of score for each class is worth on each row.
         """
 
+    @abstractmethod
+    def training_scores(self, hypothesis: Hypothesis) -> Array:
+        """The hypothesis on all training rows."""
+
+    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
+        """The same as a short table and an index into it a row; None if there is none."""
+        return None
+
     def watching(self, X: Any) -> Any:
         """Rows that are not trained on, as the hypotheses will score them: bins, if they are on disk."""
         return X
 
     def hold(self, rows: NDArray[np.intp]) -> None:
         """These very rows, if any, will be shown again and again: keep them at hand, and no others."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the training rows read so far, as far as they are known."""
-        return 0
-
-    def training_scores(self, hypothesis: Hypothesis) -> Array:
-        """The hypothesis on all training rows."""
-
-    def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
-        """The same as a short table and an index into it a row; None if there is none."""
+        return
 
 
 class WeakLearner(Protocol):

@@ -40,6 +40,7 @@ from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 __all__ = ["AscentState", "MirrorAscent", "Moved"]
 
 LARGEST_LOG = 600.0  # of a density before its cap: beyond it powers are cut
+ZERO_MASS = 1e-12
 _FAR = 64.0  # a shift beyond it, taken out beforehand, would blur the last bits of what is left
 
 Array = NDArray[np.float64]
@@ -311,6 +312,14 @@ class MirrorAscent:
 
         measure.threads.over(out.size, work)
         return out
+
+    def why_over(self, mass: float, error: float) -> str | None:
+        """Why no step is left to take; None if one is. `error` is that of the ensemble, over pairs."""
+        if self.domain.is_hypercube and error <= 0.0:
+            return "every row is right"  # the step is a multiple of the error
+        if mass <= ZERO_MASS:
+            return "no row has weight left"  # the error is below that, and so are all steps
+        return None
 
     def paper_step(self, edge: float, mass: float, error: float, l1: float = 0.0) -> float:
         r"""The step of the paper's proofs.

@@ -63,6 +63,11 @@ class Domain(Component):
         """The largest density of a single entry."""
         return math.inf
 
+    @property
+    def is_hypercube(self) -> bool:
+        """Whether entries are bounded and the mass is free."""
+        return not self.normalised and math.isfinite(self.entry_cap())
+
     def check(self, measure: BaseMeasure) -> None:
         """Raise ValueError where the set is empty for this base measure or does not fit its rows."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
+from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
-from maboost.boosting.loop import Booster, Run
+from maboost.boosting.loop import Run
 from maboost.learners.adapter import EstimatorLearner
 from maboost.mirror import BaseMeasure, project
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from maboost.boosting.game import Game
-from maboost.learners.base import WeakLearner
+from maboost.learners.base import Producer, WeakLearner
 
 __all__ = ["check_learner"]
 
@@ -37,6 +37,9 @@ def check_learner(
     game = Game(np.asarray(labels), n_classes)
     n = len(game.labels)
     producer = learner.prepare(X, game.labels, n_classes)
+    assert isinstance(producer, Producer), (
+        f"{name}: prepare must return a maboost.learners.Producer"
+    )
 
     def scores(weights: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         shown = weights if rows is None else weights[rows]

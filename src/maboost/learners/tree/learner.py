@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_count
-from maboost.learners.base import Hypothesis
+from maboost.learners.base import Hypothesis, Producer
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
 from maboost.learners.tree.histogram import (
@@ -92,7 +92,7 @@ class TreeLearner:
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)
 
 
-class TreeProducer:
+class TreeProducer(Producer):
     """A :class:`TreeLearner` with its binned rows.
 
     The leaves of the training rows are known from growing; they are kept for the last tree only.
