@@ -17,11 +17,19 @@ from maboost.comm import Communicator, SerialCommunicator, gathered, global_coun
 from maboost.messages import reduced
 from maboost.threads import Threads
 
-__all__ = ["SAMPLE_ROWS", "hash_rows", "integer_weights", "merged_weights", "sampled_rows"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "hash_rows",
+    "integer_weights",
+    "merged_weights",
+    "sampled_rows",
+    "whole_weights",
+]
 
 Array = NDArray[np.float64]
 
 SAMPLE_ROWS = 200_000  # distinct ones; fewer stand for themselves
+_WHOLE = 1 << 31  # multiples of the lightest weight up to which weights are taken for whole numbers
 _TILE = 1 << 13  # rows that stay in the cache
 
 
@@ -109,9 +117,30 @@ def merged_weights(
 
 
 def integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
-    """Weights in fixed point, and the value of one unit: integer sums have no order."""
+    """Weights as integers, whose sums have no order, and the value of one unit.
+
+    Whole multiples of the lightest are just those, so that a weight is exactly so many rows; others are in
+    fixed point.
+    """
+    whole = whole_weights(weights, _WHOLE, comm)
+    if whole is not None:
+        return whole
     own = np.array([len(weights)]), np.array([weights.max(initial=0.0)])
     (count,), (top,) = (x.tolist() for x in reduced([(own[0], "sum"), (own[1], "max")], comm))
     # a power of two, so that small whole weights are whole in any number of rows
     unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
     return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
+
+
+def whole_weights(
+    weights: Array, most: int, comm: Communicator
+) -> tuple[NDArray[np.int64], float] | None:
+    """How many times the lightest each weighs, and the lightest; None unless all are whole, up to `most`."""
+    lightest = float(comm.allreduce(np.array([weights.min(initial=np.inf)]), "min")[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        times = weights / lightest
+        whole = np.rint(times)
+        able = bool(np.all(np.abs(times - whole) <= 1e-12 * times) and np.all(whole <= most))
+    if not comm.allreduce(np.array([able], dtype=np.int64), "min")[0]:
+        return None
+    return whole.astype(np.int64), lightest

@@ -32,7 +32,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     """A decision tree on binned features, made for boosting under extreme weights.
 
     Weights are summed in fixed point, so that the tree is the same for any order of rows and any
-    number of threads, and a weight of 2 is exactly the row twice.
+    number of threads, and a weight of 2 is the row twice.
 
     Parameters
     ----------

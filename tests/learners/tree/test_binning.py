@@ -1,5 +1,7 @@
 """Bins: quantiles of the base measure, unchanged by order and repetition."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -57,6 +59,24 @@ def test_weight_is_repetition_and_order_does_not_matter(seed):
     repeated = np.repeat(X, w, axis=0)
     twice = find_bins(rng.permutation(repeated), np.ones(len(repeated)), max_bins=8)
     for a, b in zip(once.edges, twice.edges, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    most=st.integers(2, 9),
+    unit=st.sampled_from([1.0, 1 / 3, 1 / 7, 1e-300, 0.1]),
+    sample=st.sampled_from([100, 10**6]),
+)
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_whole_weights_of_any_unit_are_copies_to_the_bins(seed, most, unit, sample):
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, most + 1, 300)
+    X = rng.normal(size=(300, 2)).round(1 + seed % 3)
+    with mock.patch.object(content, "SAMPLE_ROWS", sample):
+        weighted = find_bins(X, unit * times, max_bins=12)
+        repeated = find_bins(np.repeat(X, times, axis=0), np.ones(times.sum()), max_bins=12)
+    for a, b in zip(weighted.edges, repeated.edges, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

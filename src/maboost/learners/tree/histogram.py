@@ -20,6 +20,7 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator
+from maboost.content import whole_weights
 from maboost.crew import take_next
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
@@ -67,13 +68,12 @@ def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
 
     None where all weigh the same, or some do not.
     """
-    (lightest,) = comm.allreduce(np.array([base.min(initial=np.inf)]), "min")
-    times = base / lightest
-    whole = np.rint(times)
-    able = bool(np.all(np.abs(times - whole) <= 1e-12 * times)) and whole.max(initial=1.0) <= 255.0
-    told = np.array([able, -whole.max(initial=1.0)])
-    able, most = comm.allreduce(told, "min").tolist()
-    return whole.astype(np.uint8) if able and most < -1.0 else None
+    found = whole_weights(base, 255, comm)
+    if found is None:
+        return None
+    whole, _ = found
+    alike = comm.allreduce(np.array([np.all(whole == 1)], dtype=np.int64), "min")[0]
+    return None if alike else whole.astype(np.uint8)
 
 
 def copy_at(copies, i):
