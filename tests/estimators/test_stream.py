@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from tests.helpers import examples
 
-from maboost import MadaBoostClassifier
+from maboost import MadaBoostClassifier, load_model
 from maboost.boosting.filtering import Filter, acceptance_limit, edge_limit
 
 
@@ -150,3 +150,29 @@ def test_every_round_on_a_stream_is_told(capsys):
     )
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["round 1/3", "round 2/3", "round 3/3"]
+
+
+def test_a_model_of_a_stream_can_be_saved_and_cut(tmp_path):
+    model = MadaBoostClassifier(n_estimators=5, random_state=0)
+    model.fit_stream(stream(), sample_size=1000)
+    for one in (model, model[:3]):
+        one.save(tmp_path / "stream.maboost")
+        again = load_model(tmp_path / "stream.maboost")
+        X, _ = next(stream(5))
+        np.testing.assert_array_equal(again.predict_proba(X), one.predict_proba(X))
+        assert str(again.certificate_) == str(one.certificate_)
+    assert model[:3].certificate_.error_bound == model.history_["error_bound"][2]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"class_weight": "balanced"}, {"step": "paper"}, {"trim": 0.1}, {"early_stopping": True},
+        {"warm_start": True}, {"checkpoint": "state"}, {"resume": True},
+    ],
+    ids=lambda given: next(iter(given)),
+)  # fmt: skip
+def test_what_a_stream_cannot_heed_is_refused(given):
+    (name,) = given
+    with pytest.raises(ValueError, match=f"fit_stream cannot heed {name}="):
+        MadaBoostClassifier(**given).fit_stream(stream())

@@ -181,9 +181,10 @@ class Certificate:
         records = history.records
         gain = sum(r.gain for r in records)
         last = records[-1] if records else None
+        one_class = self.n_classes == 1  # nothing can be wrong
         groups = {}
         for name, group in self.groups.items():
-            if self.bound is None:  # one class only: nothing can be wrong
+            if self.bound is None:  # one class only
                 groups[name] = group
                 continue
             errors = history.group_errors.get(name, [])
@@ -196,8 +197,8 @@ class Certificate:
             self,
             rounds=len(records),
             gain=gain,
-            error_bound=self.error_bound if self.bound is None else self.bound(gain),
-            measured_error=last.train_error if last else 0.0 if self.bound is None else 1.0,
+            error_bound=last.error_bound if last else 0.0 if one_class else 1.0,
+            measured_error=last.train_error if last else 0.0 if one_class else 1.0,
             margin_bound=last.margin_bound if last else -math.inf,
             soft_margin=last.soft_margin if last else 0.0,
             min_margin=last.min_margin if last else 0.0,

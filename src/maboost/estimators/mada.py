@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -228,6 +229,7 @@ class MadaBoostClassifier(BoostingClassifier):
         self._validate_params()
         if not self._own_trees():
             raise ValueError("fit_stream needs the library's own trees: estimator=None")
+        self._refuse_what_streams_ignore()
         if not 0.0 < confidence < 1.0 or sample_size < 4:
             raise ValueError(
                 f"confidence must be in (0, 1) and sample_size at least 4, got {confidence!r} and "
@@ -239,6 +241,24 @@ class MadaBoostClassifier(BoostingClassifier):
             self, Filter(stream, random_state), sample_size, 1.0 - confidence, random_state
         )
         return self
+
+    def _refuse_what_streams_ignore(self) -> None:
+        defaults = signature(type(self)).parameters
+        for name, why in _NOT_FOR_STREAMS.items():
+            value = getattr(self, name)
+            if value != defaults[name].default:
+                raise ValueError(f"fit_stream cannot heed {name}={value!r}: {why}")
+
+
+_NOT_FOR_STREAMS = {
+    "class_weight": "rows of a stream are accepted by their margin alone; weigh the stream itself",
+    "step": "the step follows from the edge that the rows of a round leave certain",
+    "trim": "a round trains on all rows that it accepts",
+    "early_stopping": "set target_error, which is measured on new rows",
+    "warm_start": "nothing is kept of a stream to go on from",
+    "checkpoint": "nothing is kept of a stream to go on from; set max_seconds and save the model",
+    "resume": "nothing is kept of a stream to go on from",
+}
 
 
 class _Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -137,7 +138,9 @@ def read_certificate(written: Fields, n_classes: int, decoder: Decoder) -> Certi
         name, group = _read_group(Fields(entry, "certificate.groups"))
         require(name not in groups, "certificate.groups must be distinct")
         groups[name] = group
-    bound = _read_bound(written.take("bound"), n_classes, decoder)
+    numbers = {name: written.number(name) for name in _NUMBERS}
+    streamed = math.isnan(numbers["soft_margin"])  # then rates say what is wrong, not gains
+    bound = _read_bound(written.take("bound"), n_classes, streamed, decoder)
     read = Certificate(
         regularizer=written.text("regularizer"),
         domain=written.text("domain"),
@@ -149,7 +152,7 @@ def read_certificate(written: Fields, n_classes: int, decoder: Decoder) -> Certi
         n_classes=written.integer("n_classes", n_classes, n_classes),
         groups=groups,
         bound=bound,
-        **{name: written.number(name) for name in _NUMBERS},
+        **numbers,
     )
     written.finish()
     return read
@@ -168,10 +171,12 @@ def _read_group(written: Fields) -> tuple[Any, GroupBound]:
     return name, group
 
 
-def _read_bound(written: Any, n_classes: int, decoder: Decoder) -> ErrorBound | None:
+def _read_bound(
+    written: Any, n_classes: int, streamed: bool, decoder: Decoder
+) -> ErrorBound | None:
     require(
-        (written is None) == (n_classes == 1),
-        "certificate.bound must be there, and only for two or more classes",
+        (written is None) == (n_classes == 1 or streamed),
+        "certificate.bound must be there, but for one class or rows of a stream",
     )
     if written is None:
         return None
