@@ -8,6 +8,7 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_wine, make_classification
@@ -94,12 +95,48 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
     model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="X, y or the weights have changed"):
         model.fit(X + 1.0, y)
-    model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="n_estimators=3 is less than the 4 rounds"):
         model.set_params(n_estimators=3).fit(X, y)
-    model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="goes on with the booster of the last fit"):
-        model.set_params(n_estimators=6, smoothness=2.0).fit(X, y)
+        clone(model).set_params(n_estimators=4).fit(X, y).set_params(smoothness=2.0).fit(X, y)
+    # a refused fit has changed nothing: it can still go on
+    model.set_params(n_estimators=7).fit(X, y)
+    assert_same_model(model, SmoothBoostClassifier(n_estimators=7, random_state=0).fit(X, y), X)
+
+
+class FailsLater(DecisionTreeClassifier):
+    """A tree that cannot be fitted once the rows have been divided."""
+
+    broken = False
+
+    def fit(self, X, y, sample_weight=None):
+        if FailsLater.broken and np.ptp(sample_weight) > 0.0:
+            raise RuntimeError("out of order")
+        return super().fit(X, y, sample_weight)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
+    X, y = BINARY
+    model = MABoostClassifier(FailsLater(max_depth=1), n_estimators=5, random_state=0).fit(X, y)
+    before, names = model.decision_function(X), set(vars(model))
+    monkeypatch.setattr(FailsLater, "broken", True)
+    with pytest.raises(RuntimeError, match="out of order"):
+        model.fit(X[:, :3], 1 - y)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    assert (set(vars(model)), len(model), model.n_features_in_) == (names, 5, X.shape[1])
+    new = MABoostClassifier(FailsLater(max_depth=1))
+    with pytest.raises(RuntimeError, match="out of order"):
+        new.fit(X, y)
+    assert not hasattr(new, "classes_")
+
+
+def test_a_score_that_is_no_number_is_refused():
+    X, y = BINARY
+    model = MABoostClassifier(
+        early_stopping=True, scoring=lambda model, X, y: float("nan"), random_state=0
+    )
+    with pytest.raises(ValueError, match=r"scoring=.* is nan on the 4\d rows that watch"):
+        model.fit(X, y)
 
 
 def test_without_warm_start_a_fit_begins_anew():
@@ -467,6 +504,36 @@ def test_scikit_learns_callbacks_see_every_round():
     assert model.certificate_.stopped == "a callback asked to stop"
     plain = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
     np.testing.assert_allclose(watch.scores, list(plain.staged_score(X, y)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_callbacks_see_rows_as_they_were_given(weighted):
+    pytest.importorskip("sklearn.callback")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=300), "c": rng.choice(["a", "b"], 300)})
+    y = (X.x > 0) ^ (X.c == "a") ^ (rng.random(300) < 0.1)
+    weights = np.arange(300) % 3 if weighted else np.ones(300)
+    seen = []
+
+    class Watch:
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+            seen.append((X, fitted_estimator.score(X, y)))
+
+    model = MABoostClassifier(n_estimators=3, random_state=0).set_callbacks(Watch())
+    model.fit(X, y, sample_weight=weights)
+    kept = X[weights > 0]
+    assert all(its.equals(kept) for its, _ in seen)
+    assert seen[-1][1] == model.score(kept, y[weights > 0])
 
 
 def test_scikit_learns_progress_bar_works(capsys):

@@ -22,6 +22,7 @@ from maboost.data.stored import StoredTable, is_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Passes,
+    unchanged_by_failure,
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
@@ -126,16 +127,17 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         self._validate_params()
-        checkpoint = self._checkpoint()
-        resume = self.__dict__.pop("_resume", None) if self.warm_start else None
-        if is_stored(X):
-            rows, groups = self._stored_rows(X, y, sample_weight, sample_domain, groups)
-        else:
-            rows = self._rows(X, y, sample_weight, sample_domain)
-        try:
-            return self._boosted(rows, watching, groups, resume, checkpoint)
-        finally:
-            rows.close()
+        with unchanged_by_failure(self):
+            checkpoint = self._checkpoint()
+            resume = self.__dict__.pop("_resume", None) if self.warm_start else None
+            if is_stored(X):
+                rows, groups = self._stored_rows(X, y, sample_weight, sample_domain, groups)
+            else:
+                rows = self._rows(X, y, sample_weight, sample_domain)
+            try:
+                return self._boosted(rows, watching, groups, resume, checkpoint)
+            finally:
+                rows.close()
 
     def _rows(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None
@@ -147,10 +149,11 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 f"HistTreeClassifier); {type(self.estimator).__name__} must be given all rows"
             )
         self._codes = CategoryCodes.of(X, comm) if self._own_trees() else CategoryCodes()
+        given = X
         X, y = self._checked(X, y)
         weights = row_weights(X, y, sample_weight, self.class_weight, comm)
         random_state = check_random_state(self.random_state)
-        rows = TrainingRows(X, y, weights, random_state, sample_domain, comm)
+        rows = TrainingRows(X, y, weights, random_state, sample_domain, comm, given)
         return rows.of_positive_weight()
 
     def _stored_rows(

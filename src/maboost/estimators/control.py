@@ -21,6 +21,7 @@ from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 from maboost.comm import Communicator
+from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
 
 try:  # scikit-learn 1.9 and later
@@ -42,6 +43,7 @@ __all__ = [
     "Progress",
     "Score",
     "Tasks",
+    "unchanged_by_failure",
     "with_callbacks",
 ]
 
@@ -80,9 +82,15 @@ class Score:
             view.probability_scale_ = probability_scale(margins, watch.base, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
             try:
-                return float(scorer(view, watch.X, labels, sample_weight=watch.base))
+                score = float(scorer(view, watch.X, labels, sample_weight=watch.base))
             except TypeError:
-                return float(scorer(view, watch.X, labels))
+                score = float(scorer(view, watch.X, labels))
+            if math.isnan(score):
+                raise ValueError(
+                    f"scoring={scoring!r} is nan on the {len(labels)} rows that watch, of classes "
+                    f"{np.unique(labels).tolist()!r}: take another score, or other rows"
+                )
+            return score
 
         return cls(run, compute)
 
@@ -237,14 +245,27 @@ class Interrupts:
             signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def unchanged_by_failure(model: Any) -> Iterator[None]:
+    """What goes wrong in a fit leaves the model as it was before: fitted, if it was."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
 class Tasks:
     """Rounds as tasks of scikit-learn's callbacks; nothing where there are none."""
 
-    def __init__(self, model: Any, rounds: int, X: Any, y: Any) -> None:
+    def __init__(self, model: Any, rounds: int, rows: TrainingRows) -> None:
         self.model = model
-        self.data = {"X": X, "y": y}
+        self.data: dict[str, Any] = {}
         self.root = None
         if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
+            self.data = {"X": rows.as_given, "y": rows.y}
             self.root = model._init_callback_context(max_subtasks=rounds)
             self.root.call_on_fit_task_begin(estimator=model, **self.data)
 

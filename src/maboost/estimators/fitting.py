@@ -222,7 +222,7 @@ class Fitting(Voting):
         """All rounds, each followed by `keep`; returns why they ended."""
         stops, score = self._stops(), Score.of(self.scoring, self, run, rows.classes)
         progress = Progress(int(self.verbose), self.n_estimators)
-        tasks = Tasks(self, self.n_estimators, rows.X, rows.y)
+        tasks = Tasks(self, self.n_estimators, rows)
         last = self.history_.records[-1:]
         reason = self._reason_to_stop(last[0], stops) if last else None
         interrupts = Interrupts()

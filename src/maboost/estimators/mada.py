@@ -16,6 +16,7 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.filtering import Filter
 from maboost.boosting.recipes import STEPS, madaboost
 from maboost.estimators.base import BoostingClassifier
+from maboost.estimators.control import unchanged_by_failure
 from maboost.estimators.filtering import boost_stream
 from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
@@ -236,10 +237,11 @@ class MadaBoostClassifier(BoostingClassifier):
                 f"{sample_size!r}"
             )
         random_state = check_random_state(self.random_state)
-        stream = _Stream(self, iter(batches), classes)
-        boost_stream(
-            self, Filter(stream, random_state), sample_size, 1.0 - confidence, random_state
-        )
+        with unchanged_by_failure(self):
+            stream = _Stream(self, iter(batches), classes)
+            boost_stream(
+                self, Filter(stream, random_state), sample_size, 1.0 - confidence, random_state
+            )
         return self
 
     def _refuse_what_streams_ignore(self) -> None:

@@ -34,6 +34,8 @@ class TrainingRows:
         The source of each of the user's rows.
     comm : Communicator
         The other shards.
+    given : optional
+        The user's own X, before it was checked and encoded; None where that is on disk.
     """
 
     X: Any
@@ -42,6 +44,7 @@ class TrainingRows:
     random_state: np.random.RandomState
     sample_domain: Any = None
     comm: Communicator = field(default_factory=SerialCommunicator)
+    given: Any = None
     # not a cached property: in Python 3.11 those hold a lock, on which shards that are threads of one
     # process would wait for each other
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -52,6 +55,14 @@ class TrainingRows:
         if kept.all():
             return self
         return replace(self, X=_safe_indexing(self.X, np.flatnonzero(kept)), y=self.y[kept])
+
+    @property
+    def as_given(self) -> Any:
+        """These rows as the user gave them: a data frame, say."""
+        if self.given is None:
+            return self.X
+        kept = self.weights.kept
+        return self.given if kept.all() else _safe_indexing(self.given, np.flatnonzero(kept))
 
     def close(self) -> None:
         """Give back what rows on disk have borrowed."""

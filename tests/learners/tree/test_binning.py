@@ -76,8 +76,10 @@ def test_whole_weights_of_any_unit_are_copies_to_the_bins(seed, most, unit, samp
     with mock.patch.object(content, "SAMPLE_ROWS", sample):
         weighted = find_bins(X, unit * times, max_bins=12)
         repeated = find_bins(np.repeat(X, times, axis=0), np.ones(times.sum()), max_bins=12)
-    for a, b in zip(weighted.edges, repeated.edges, strict=True):
+        thrice = find_bins(np.repeat(X, 3 * times, axis=0), np.ones(3 * times.sum()), max_bins=12)
+    for a, b, c in zip(weighted.edges, repeated.edges, thrice.edges, strict=True):
         np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
 
 
 def test_sample_is_chosen_by_content(monkeypatch):

@@ -125,7 +125,7 @@ def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> 
     if len(distinct) > max_bins:
         running = np.cumsum(held)
         total = int(running[-1])
-        levels = [total * b // max_bins for b in range(1, max_bins)]
+        levels = [-(-total * b // max_bins) for b in range(1, max_bins)]  # rounded up: exact
         last = np.unique(np.searchsorted(running, np.array(levels, dtype=np.int64)))
         last = last[last < len(distinct) - 1]
     low, high = distinct[last], distinct[last + 1]
