@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -22,6 +23,7 @@ from maboost import (
     content,
 )
 from maboost.data import OnDisk, binned, stored
+from maboost.data.files import TableError
 from maboost.estimators.control import Passes
 
 FEATURES = ["a", "b", "c", "colour"]
@@ -316,3 +318,48 @@ def test_on_a_terminal_a_pass_rewrites_its_line():
     for done in (2, 4):
         tell("binning", done, 4)
     assert stream.getvalue() == "\rbinning: 2 of 4 rows, 0 s\rbinning: 4 of 4 rows, 0 s\n"
+
+
+def test_a_filtered_dataset_and_one_in_memory_are_the_rows_they_have(tmp_path):
+    table = frame()
+    dataset = ds.dataset(write(table, tmp_path / "rows"))
+    X, y = table.drop(columns=["label", "weight"]), table["label"]
+    number = next(name for name in X if X[name].dtype == float)
+    model = MABoostClassifier(n_estimators=4, random_state=0)
+    chosen = (X[number] > 0.0).to_numpy()
+    memory = clone(model).fit(X[chosen], y[chosen], sample_weight=table["weight"][chosen])
+    some = dataset.filter(ds.field(number) > 0.0)
+    cache = tmp_path / "bins"
+    disk = clone(model).fit(OnDisk(some, cache=cache), "label", sample_weight="weight")
+    assert_same(disk, memory, X)
+    np.testing.assert_array_equal(disk.predict(some), memory.predict(X[chosen]))
+    everything = clone(model).fit(X, y, sample_weight=table["weight"])
+    for source in (dataset, ds.dataset(dataset.to_table())):  # the cache is of other rows
+        found = clone(model).fit(OnDisk(source, cache=cache), "label", sample_weight="weight")
+        assert_same(found, everything, X)
+
+
+def test_infinity_is_refused_on_disk_as_in_memory(tmp_path):
+    table = pd.DataFrame({"a": [1.0, -np.inf, 3.0, 4.0], "b": 0.0, "label": [0, 1, 0, 1]})
+    table.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(TableError, match="column 'a' contains infinity"):
+        MABoostClassifier().fit(tmp_path / "rows.parquet", "label")
+    fitted = MABoostClassifier(n_estimators=2).fit(table[["a", "b"]].clip(-5), table["label"])
+    with pytest.raises(TableError, match="column 'a' contains infinity"):
+        fitted.predict(tmp_path / "rows.parquet")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (np.zeros((5, 2)), np.zeros(4)),
+        (sp.csr_matrix(np.eye(3)), np.zeros(3)),
+        (np.zeros(5), np.zeros(5)),
+    ],
+    ids=["fewer labels", "sparse", "no columns"],
+)
+def test_batches_of_another_kind_are_refused(batch):
+    source = Batches(np.zeros((1, 1)), np.zeros(1))
+    source.parts = [batch]
+    with pytest.raises(ValueError, match="a batch must be a dense array of rows and a label for"):
+        MABoostClassifier().fit(source, None)

@@ -122,13 +122,23 @@ class Rows:
             if self.keep is not None:
                 block = block[self.keep[at : at + length]]
             at, done = at + length, done + len(block)
+            self._refuse_infinity(block, columns)
             if len(block):
                 yield block
                 self.watch(purpose, done, total)
 
+    def _refuse_infinity(self, block: Array, columns: slice) -> None:
+        found = np.flatnonzero(np.isinf(block).any(axis=0))
+        if found.size:
+            name = self.features[columns][int(found[0])]
+            raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
+
     def fingerprint(self) -> str:
-        """A hash that changes with the rows."""
-        raise NotImplementedError
+        """A hash that changes with the rows: of their values, where nothing else is known of them."""
+        digest = hashlib.blake2b(digest_size=16)
+        for block in self.blocks("looking for changes"):
+            digest.update(np.ascontiguousarray(block).tobytes())
+        return digest.hexdigest()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -243,10 +253,12 @@ class StoredTable(Rows):
         import pyarrow.dataset as ds
         import pyarrow.parquet as pq
 
-        fragments = list(self.dataset.get_fragments())
+        fragments = _fragments(self.dataset)
         plain = all(isinstance(f, ds.ParquetFileFragment) for f in fragments)
         if not plain or self.dataset._scan_options:  # another format, or a filter
-            yield from self.dataset.to_batches(columns=columns, batch_size=size)
+            yield from self.dataset.to_batches(
+                columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
+            )
             return
         for fragment in fragments:
             with fragment.open() as file:
@@ -267,12 +279,13 @@ class StoredTable(Rows):
             yield block
 
     def fingerprint(self) -> str:
-        """A hash of what the files are: names, sizes, times of change, columns."""
-        known = [
-            (str(Path(f).resolve()), os.stat(f).st_size, os.stat(f).st_mtime_ns)
-            for f in sorted(self.dataset.files)
-        ]
-        text = json.dumps([known, self.features, str(self.dataset.schema)])
+        """A hash of what the files are: names, sizes, times of change, columns, and the filter."""
+        if not hasattr(self.dataset, "files"):  # in memory
+            return super().fingerprint()
+        files = sorted(map(_absolute, self.dataset.files))
+        known = [(f.path, f.size, f.mtime_ns) for f in self.dataset.filesystem.get_file_info(files)]
+        chosen = str(self.dataset._scan_options.get("filter"))
+        text = json.dumps([known, self.features, str(self.dataset.schema), chosen])
         digest = hashlib.blake2b(text.encode(), digest_size=16)
         digest.update(b"" if self.keep is None else self.keep.tobytes())
         return digest.hexdigest()
@@ -313,13 +326,6 @@ class BatchedTable(Rows):
                 )
             yield block[:, columns]
 
-    def fingerprint(self) -> str:
-        """Of the values themselves: nothing else is known of an iterator."""
-        digest = hashlib.blake2b(digest_size=16)
-        for block in self.blocks("looking for changes"):
-            digest.update(np.ascontiguousarray(block).tobytes())
-        return digest.hexdigest()
-
 
 def batches(source: Any) -> Iterator[Any]:
     """All batches of an iterator with `reset` and `next`, from the beginning."""
@@ -330,8 +336,24 @@ def batches(source: Any) -> Iterator[Any]:
                 "next() must give (X, y) or (X, y, weights), or None at the end, got "
                 f"{type(batch).__name__}"
             )
-        if len(batch[0]):
+        if np.shape(batch[0])[0]:
             yield batch
+
+
+def _fragments(dataset: Any) -> list[Any]:
+    """The files of a Dataset, which does not list them itself where it has a filter."""
+    import pyarrow.dataset as ds
+
+    if dataset._scan_options and hasattr(dataset, "files"):
+        dataset = ds.FileSystemDataset.from_paths(
+            dataset.files, dataset.schema, dataset.format, dataset.filesystem
+        )
+    return [] if dataset._scan_options else list(dataset.get_fragments())
+
+
+def _absolute(file: str) -> str:
+    """The same file from any folder; those of other file systems are that already."""
+    return str(Path(file).resolve()) if os.path.exists(file) else file
 
 
 def _check_files(dataset: Any) -> None:
@@ -339,7 +361,7 @@ def _check_files(dataset: Any) -> None:
     import pyarrow as pa
 
     schema = dataset.schema
-    for fragment in dataset.get_fragments():
+    for fragment in _fragments(dataset):
         try:
             own = fragment.physical_schema
         except (pa.ArrowException, OSError) as error:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maboost.data.files import TableError
@@ -65,6 +66,11 @@ def _iterated_rows(
         )
     columns, labels, given, lengths = None, [], [], []
     for X, y, *rest in batches(source):
+        if sp.issparse(X) or np.ndim(X) != 2 or np.shape(y) != (len(X),):
+            raise ValueError(
+                "a batch must be a dense array of rows and a label for each, got "
+                f"{type(X).__name__} of shape {np.shape(X)} and labels of shape {np.shape(y)}"
+            )
         width = np.shape(X)[1]
         if columns not in (None, width):
             raise ValueError(f"a batch has {width} columns, others have {columns}")
