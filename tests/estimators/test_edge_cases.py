@@ -1,6 +1,7 @@
 """Odd input has a defined result, or a ValueError that names the parameter and its value."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
@@ -368,3 +369,47 @@ def test_an_estimator_that_refuses_a_single_class():
     assert kinds == ["LogisticRegression", "DummyClassifier"]
     np.testing.assert_array_equal(model.history_["rows_used"], [4, 1])
     np.testing.assert_array_equal(model.estimators_[1].predict(X), [1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=str)
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, dtype=object), pd.Series])
+def test_missing_labels_and_sources_are_named(missing, kind):
+    X, names = np.arange(6.0)[:, None], ["a", "b", "a", missing, "b", "a"]
+    with pytest.raises(ValueError, match="y has 1 missing labels, the first in row 3"):
+        MABoostClassifier().fit(X, kind(names))
+    with pytest.raises(ValueError, match="sample_domain has 1 missing sources, the first in row 3"):
+        CombinedBoostClassifier(error_limits={"a": None, "b": 0.2}).fit(
+            X, np.arange(6) % 2, sample_domain=np.array(names, dtype=object)
+        )
+
+
+def test_rows_on_disk_are_refused_where_they_are_not_taken():
+    X, y = np.arange(6.0)[:, None], np.arange(6) % 2
+    with pytest.raises(ValueError, match="X_val is str, rows on disk"):
+        MABoostClassifier().fit(X, y, X_val="rows.parquet", y_val="y")
+    with pytest.raises(ValueError, match="X is str, rows on disk"):
+        next(MABoostClassifier(n_estimators=1).fit(X, y).staged_predict("rows.parquet"))
+
+
+def test_a_step_rule_that_returns_a_number_is_told_what_to_return():
+    with pytest.raises(TypeError, match=r"must return a maboost.mirror.steps.Step, got 0\.1"):
+        MABoostClassifier(step=lambda situation: 0.1).fit(np.arange(6.0)[:, None], np.arange(6) % 2)
+
+
+def test_one_class_has_no_suspects():
+    X = np.arange(6.0)[:, None]
+    model = MABoostClassifier(n_estimators=3).fit(X, X[:, 0] > 2.0)
+    table = model.fit(X, np.full(6, "yes"), sample_weight=[1, 1, 0, 1, 1, 1]).suspect_labels()
+    assert table.index.tolist() == [0, 1, 3, 4, 5]
+    assert set(table["given_label"]) == set(table["predicted_label"]) == {"yes"}
+    assert not table["is_label_issue"].any()
+
+
+@pytest.mark.parametrize("seed", [28, 35, 39])
+def test_certain_samples_of_rows_that_weigh_next_to_nothing(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] + rng.normal(size=200) > 0.0).astype(int)
+    model = MABoostClassifier(n_estimators=20, trim="certain")
+    certificate = model.fit(X, y, 10.0 ** rng.uniform(-20, 20, 200)).certificate_
+    assert certificate.measured_error <= certificate.error_bound

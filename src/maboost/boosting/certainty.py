@@ -162,7 +162,10 @@ def _drawn(rows: Weighed, level: int, turn: int) -> Sample:
 
 
 def _with_copies(places: Array, base: Array, measure: BaseMeasure) -> Array:
-    """The measure of each row with all its copies, which are in a sample together or not at all."""
+    """The measure of each row with all its copies, which are in a sample together or not at all.
+
+    In units that add up alike in any order; a row lighter than one counts for itself.
+    """
     distinct, which = np.unique(places, return_inverse=True)
     here = np.bincount(which, np.rint(base * _UNIT), len(distinct))
     shards = gathered_objects((distinct, here), measure.comm)
@@ -170,4 +173,4 @@ def _with_copies(places: Array, base: Array, measure: BaseMeasure) -> Array:
         every, where = np.unique(np.concatenate([d for d, _ in shards]), return_inverse=True)
         sums = np.bincount(where, np.concatenate([h for _, h in shards]))
         here = sums[np.searchsorted(every, distinct)]
-    return here[which] / _UNIT
+    return np.maximum(here[which] / _UNIT, base)

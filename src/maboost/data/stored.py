@@ -26,7 +26,16 @@ from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
-__all__ = ["BatchedTable", "OnDisk", "Rows", "StoredTable", "Watch", "batches", "is_stored"]
+__all__ = [
+    "BatchedTable",
+    "OnDisk",
+    "Rows",
+    "StoredTable",
+    "Watch",
+    "batches",
+    "is_stored",
+    "refuse_stored",
+]
 
 Array = NDArray[np.float64]
 
@@ -83,6 +92,15 @@ def is_stored(X: Any) -> bool:
     if callable(getattr(X, "reset", None)) and callable(getattr(X, "next", None)):
         return True
     return type(X).__module__.startswith("pyarrow") and hasattr(X, "scanner")
+
+
+def refuse_stored(X: Any, name: str) -> None:
+    """Raise TableError where rows must be in memory."""
+    if is_stored(X):
+        raise TableError(
+            f"{name} is {type(X).__name__}, rows on disk: fit, predict, predict_proba and "
+            "decision_function take those, here they must be in memory"
+        )
 
 
 class Rows:

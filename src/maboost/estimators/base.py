@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game, Validation
 from maboost.comm import global_count, reproducible_sum
-from maboost.data.stored import StoredTable, is_stored
+from maboost.data.stored import StoredTable, is_stored, refuse_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Passes,
@@ -192,6 +192,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return self._input_options() | {"ensure_min_samples": int(empty)}
 
     def _checked_rows(self, X: Any) -> Any:
+        refuse_stored(X, "X")
         return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
 
     def _stored_blocks(self, X: Any) -> Iterator[NDArray[np.float64]]:
@@ -249,6 +250,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             if sample_weight_val is not None:
                 raise ValueError("sample_weight_val is given without X_val and y_val")
             return None
+        refuse_stored(X_val, "X_val")
         X_val = validate_data(
             self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
         )

@@ -14,6 +14,7 @@ from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.table import refuse_missing
 from maboost.estimators.weights import distinct_values
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
@@ -250,6 +251,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         else:
             limits = dict(self.error_limits or {})
         sources = np.asarray(sample_domain)
+        refuse_missing(sources, "sample_domain", "sources")
         if sources.shape != (n,):
             raise ValueError(f"sample_domain must have one entry a row ({n}), got {sources.shape}")
         sources = sources[weights.kept]

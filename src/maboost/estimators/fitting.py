@@ -371,6 +371,7 @@ class Fitting(Voting):
         kept, measure = rows.weights.kept, BaseMeasure(rows.weights.scaled, comm=rows.comm)
         self._distribution = np.zeros(len(kept))
         self._distribution[kept] = measure.rows_base
+        self._evidence = Evidence.of_one_class(kept)
         groups = {
             name: GroupBound(measure.integral(members.astype(float)), limit, 0.0, 0.0)
             for name, (members, limit) in sources.items()

@@ -54,6 +54,12 @@ class Evidence:
             run.push,
         )
 
+    @classmethod
+    def of_one_class(cls, kept: NDArray[np.bool_]) -> Evidence:
+        """Of rows that no round was needed for: every label is right."""
+        classes, ones = np.zeros(int(kept.sum()), dtype=np.uint8), np.ones(int(kept.sum()))
+        return cls(kept, classes, classes, ones, ones, ones)
+
     @property
     def rows(self) -> NDArray[np.intp]:
         """Positions among the rows that were given to `fit`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,7 @@ class _Kind:
 def label_array(y: Any) -> Any:
     """Labels in a series of a data frame library as an array; anything else as it is."""
     if isinstance(y, np.ndarray | list | tuple):
+        refuse_missing(y, "y", "labels")
         return y
     import narwhals.stable.v2 as nw
 
@@ -163,6 +165,24 @@ def label_array(y: Any) -> Any:
             f"y has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows out"
         )
     return series.to_numpy()
+
+
+def _is_missing(value: Any) -> bool:
+    number = isinstance(value, float) and math.isnan(value)
+    return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
+
+
+def refuse_missing(values: Any, name: str, what: str) -> None:
+    """Raise ValueError where an array of objects, or a list, has None or NaN in it."""
+    array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+    if array.dtype != object or array.ndim != 1:
+        return
+    missing = [i for i, value in enumerate(array) if _is_missing(value)]
+    if missing:
+        raise ValueError(
+            f"{name} has {len(missing)} missing {what}, the first in row {missing[0]}: leave those "
+            "rows out"
+        )
 
 
 def categorical_mask(

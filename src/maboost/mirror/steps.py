@@ -256,6 +256,8 @@ def gain_slope(s: Situation, step: float) -> float:
 
 def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     """The step times the learning rate; a final step stays whole, since it must reach its target."""
+    if not isinstance(step, Step):
+        raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
     if step.final or learning_rate == 1.0:
         return step
     guess = None
