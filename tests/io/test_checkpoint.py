@@ -522,7 +522,7 @@ def test_the_state_of_the_tests_is_good(state, tmp_path):
         ),
         ({"booster": MABoostClassifier, "domain": CappedSimplex(3.0)}, "booster was SmoothBoost"),
         ({"smoothness": 2.0}, r"booster was .*caps=3.0.*caps=2.0"),
-        ({"learning_rate": 0.5}, r"booster was .*learning_rate=0.3.*learning_rate=0.5"),
+        ({"learning_rate": 0.5}, "booster was learning_rate=0.3 and is now learning_rate=0.5. "),
         ({"step": "paper"}, r"booster was .*Corrective.*Paper"),
         ({"trim": 0.1}, r"booster was .*mass=0.0.*mass=0.1"),
         ({"update": "lazy"}, r"booster was .*active.*lazy"),

@@ -289,7 +289,8 @@ def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
     for name, print_ in new.items():
         if old[name] == print_:
             continue
-        what = f"{name} was {old[name]} and is now {print_}"
+        was, now = _parting(old[name], print_)
+        what = f"{name} was {was} and is now {now}"
         if name == "rows":
             what = "X, y, the weights, the sources or the share held out have changed"
         elif name == "validation rows":
@@ -298,6 +299,15 @@ def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
             f"checkpoint={path!r} is of another fit: {what}. Give another path, or resume=False to "
             "begin anew"
         )
+
+
+def _parting(old: str, new: str) -> tuple[str, str]:
+    """Where two descriptions of the same kind part; both whole if they are not of one."""
+    was, now = old.split(", "), new.split(", ")
+    if len(was) != len(now):
+        return old, new
+    changed = [i for i, part in enumerate(was) if part != now[i]]
+    return ", ".join(was[i] for i in changed), ", ".join(now[i] for i in changed)
 
 
 def _described_learner(learner: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -92,7 +93,9 @@ class SharedCheckpoint(Checkpoint):
             "booster": f"{type(model).__name__}, {', '.join(described(part) for part in parts)}",
             "estimator": _described_learner(run.learner),
             "scoring": "none" if run.validation is None else described(model.scoring),
-            "random_state": described(int(seed)) if isinstance(seed, int) else type(seed).__name__,
+            "random_state": described(int(seed))
+            if isinstance(seed, Integral)
+            else type(seed).__name__,
         }
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
