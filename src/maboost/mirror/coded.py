@@ -77,6 +77,12 @@ def values_on(grid: FixedPoint, pairs: Integers) -> Array:
     return found
 
 
+def sums_on(grid: FixedPoint, folded: list[int]) -> list[float]:
+    """What two sums of two parts, and three of which the high part is known, stand for."""
+    coarse = [grid.value(high, 0) for high in folded[4:7]]
+    return [grid.value(*folded[:2]), grid.value(*folded[2:4]), *coarse]
+
+
 def mass_by_code(
     density: Array | float,
     base: Array | float,
@@ -114,7 +120,7 @@ def _look_up(values, codes, out):
 @njit(nogil=True, cache=True)
 def coded_moments(p, base, caps, codes, factors, values, scale):
     """Sums over weights w = base * min(cap, p * factor): of w and w*d folded, and coarse ones of
-    (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.joint.moments`.
+    (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.passes.moments`.
     """
     m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
     for i in range(codes.size):

@@ -16,29 +16,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from maboost.comm import fixed_point, split
-from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, coded_moments, euclidean_moments, whole_direction
-from maboost.mirror.kernels import value_at
+from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.reached import Reached
+from maboost.mirror.passes import pass_for
 from maboost.mirror.regularizers import Entropy, Euclidean
-from maboost.mirror.rowwise import Rowwise
-from maboost.mirror.supported import Supported
 
 __all__ = ["Corrected", "joint_corrective", "shorter_shift"]
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
-_BLOCK = 1 << 15
-_FAR, _FARTHEST = (
-    5.0,
-    60.0,
-)  # of logarithms after a step: beyond, nothing is known well; nothing at all
+# of logarithms after a step: beyond, nothing is known well; nothing at all
+_FAR, _FARTHEST = 5.0, 60.0
 _SMALL = 0.05  # of a shift: where caps add no more, what they add to a shorter step is known well
 
 
@@ -47,40 +38,6 @@ class Corrected(NamedTuple):
 
     step: float
     shift: float | None
-
-
-@njit(nogil=True, cache=True)
-def moments(w, moving, d, scale):
-    """Folded sums of w and w*d, and coarse ones of moving * (1, d, d^2): seven integers.
-
-    The moments only steer Newton's method, so their high parts are enough.
-    """
-    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
-    for i in range(w.size):
-        high, low = split(w[i], scale[0], scale[1], scale[2])
-        m_high += high
-        m_low += low
-        high, low = split(w[i] * d[i], scale[0], scale[1], scale[2])
-        l_high += high
-        l_low += low
-        high, low = split(moving[i], scale[0], scale[1], scale[2])
-        h0 += high
-        high, low = split(moving[i] * d[i], scale[0], scale[1], scale[2])
-        h1 += high
-        high, low = split(moving[i] * d[i] * d[i], scale[0], scale[1], scale[2])
-        h2 += high
-    return m_high, m_low, l_high, l_low, h0, h1, h2
-
-
-@njit(nogil=True, cache=True)
-def entropy_weights(u, base, caps, moving):
-    """In place: densities before capping become weights; `moving` those of free entries."""
-    for i in range(u.size):
-        cap = value_at(caps, i)
-        free = u[i] < cap
-        w = value_at(base, i) * (u[i] if free else cap)
-        u[i] = w
-        moving[i] = w if free else 0.0
 
 
 def joint_corrective(
@@ -100,13 +57,13 @@ def joint_corrective(
     simplex = ascent.domain.normalised and ascent.domain.unbounded
     if isinstance(direction, Coded) and simplex and type(ascent.regularizer) is Entropy:
         return _by_leaf_sums(direction, state, edge, measure)
-    problem = _posed(ascent, state, direction, measure, l1)
+    problem = pass_for(ascent, state, direction, measure, l1)
     if problem is None:
         return None
     plane = ascent.domain.normalised
     step, shift = min(edge * state.mass, 0.9), 0.0
-    if problem.coded is not None and problem.entropy and plane and ascent.update == "active":
-        step, shift = _without_caps(problem.coded, state, edge, measure) or (step, shift)
+    if problem.by_factors and plane and isinstance(direction, Coded):
+        step, shift = _without_caps(direction, state, edge, measure) or (step, shift)
     previous, reach = math.inf, _reach(direction)
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
@@ -129,25 +86,6 @@ def joint_corrective(
             return None
         previous = residual
     return None
-
-
-def _posed(
-    ascent: MirrorAscent,
-    state: AscentState,
-    direction: Array | Coded,
-    measure: BaseMeasure,
-    l1: float,
-) -> _Problem | Rowwise | None:
-    """Passes over the rows for this direction; None where there are none that are fast."""
-    domain = ascent.domain
-    if measure.width == 1 or domain.unbounded or not domain.normalised:
-        return _Problem(ascent, state, direction, measure, l1)
-    if not isinstance(direction, Coded):
-        return None
-    lazy = type(ascent.regularizer) is Entropy and ascent.update == "lazy"
-    if lazy and measure.maximum(state.theta) > LARGEST_LOG:
-        return None  # the shares of entries inside a row would be lost
-    return Rowwise(ascent, state, direction, measure)
 
 
 def _without_caps(
@@ -223,122 +161,3 @@ def _by_leaf_sums(
             break
         last = abs(move)
     return Corrected(step, None)
-
-
-class _Problem:
-    """Passes over the rows for one direction."""
-
-    def __init__(
-        self,
-        ascent: MirrorAscent,
-        state: AscentState,
-        direction: Array | Coded,
-        measure: BaseMeasure,
-        l1: float,
-    ) -> None:
-        self.entropy = type(ascent.regularizer) is Entropy
-        self.theta = state.theta
-        self.measure = measure
-        caps = ascent.domain.row_caps()
-        self.caps = caps if ascent.domain.normalised else ascent.domain.entry_cap()
-        top, finite = measure.highest_caps(self.caps)
-        self.endless = math.isinf(top)
-        self.active = ascent.update == "active"
-        self.direction = direction
-        self.supported: Supported | None = None
-        own_way = not (self.entropy or ascent.domain.normalised)  # every entry by itself
-        if own_way and self.active and isinstance(direction, Coded):
-            self.supported = Supported.of(state.density, direction, measure)
-        highest = max(finite, 1.0)
-        if self.endless:
-            some = state.density if self.supported is None else self.supported.density
-            highest = max(highest, 4.0 * measure.maximum(some))
-        self.bound = 16.0 * highest
-        self.grid = fixed_point(measure.largest * self.bound, measure.count)
-        self.clipped = False
-        self.l1 = l1
-        self.coded: Coded | None = None
-        self.reached: Reached | None = None
-        if self.entropy and isinstance(direction, Coded) and not l1 and not self.endless:
-            self.coded = direction
-            self.powers = ascent.powers(state, measure)
-        elif self.entropy:
-            dense = whole_direction(direction)
-            self.dense = dense - l1 if l1 else dense
-
-    def sums(self, step: float, shift: float) -> list[float]:
-        """Mass and loss of the next distribution, and the three moments of the Hessian."""
-        if self.coded is not None and self.active:
-            return self._sums_near_caps(self.coded, step, shift)
-        if self.supported is not None:
-            return self._sums_from_support(self.supported, step)
-        work = self._entropy_work if self.entropy else self._euclidean_work
-        if self.coded is not None:
-            work = self._coded_work
-        with np.errstate(over="ignore"):
-            sums = self.measure.threads.summed(
-                self.theta.size, lambda a, b: work(a, b, step, shift)
-            )
-        total = self.measure.comm.allreduce(sums, "sum").tolist()
-        self.clipped = total[7] > 0
-        value = self.grid.value
-        coarse = [value(high, 0) for high in total[4:7]]
-        return [value(*total[:2]), value(*total[2:4]), *coarse]
-
-    def _sums_near_caps(self, coded: Coded, step: float, shift: float) -> list[float]:
-        """The same, from the masses of the codes and a pass over rows that may reach their caps."""
-        factors = np.exp(step * coded.values - shift)
-        if self.reached is None or not self.reached.holds(factors):
-            self.reached = Reached.near(factors, coded, self.powers, self.caps, self.measure)
-        return self.reached.moments(factors, coded.values, self.measure, self.grid)
-
-    def _sums_from_support(self, supported: Supported, step: float) -> list[float]:
-        """The same, from a pass over the entries of positive density."""
-        assert isinstance(self.direction, Coded)
-        assert isinstance(self.caps, float)
-        values = self.direction.values - self.l1
-        sums, self.clipped = supported.moments(
-            step, values, self.caps, self.bound, self.measure, self.grid
-        )
-        return sums
-
-    def _euclidean_work(self, a: int, b: int, step: float, shift: float) -> Integers:
-        part, d = slice(a, b), self.direction
-        values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
-        return np.array(
-            euclidean_moments(
-                self.theta[part], values, codes, self.l1, self.measure.base(part),
-                self._limits(part), step, shift, self.bound, self.grid[:3],
-            ),
-            dtype=np.int64,
-        )  # fmt: skip
-
-    def _entropy_work(self, a: int, b: int, step: float, shift: float) -> Integers:
-        sums = np.zeros(8, dtype=np.int64)
-        moving = np.empty(min(_BLOCK, b - a))
-        for start in range(a, b, _BLOCK):
-            part = slice(start, min(start + _BLOCK, b))
-            x = self.dense[part] * step
-            x += self.theta[part]
-            x -= shift
-            np.exp(x, out=x)
-            if self.endless and np.max(x) > self.bound:  # beyond the grid of the sums
-                sums[7] += 1
-                np.minimum(x, self.bound, out=x)
-            entropy_weights(x, self.measure.base(part), self._limits(part), moving)
-            sums[:7] += moments(x, moving, self.dense[part], self.grid[:3])
-        return sums
-
-    def _coded_work(self, a: int, b: int, step: float, shift: float) -> Integers:
-        assert self.coded is not None
-        sums = np.zeros(8, dtype=np.int64)
-        part = slice(a, b)
-        factors = np.exp(step * self.coded.values - shift)
-        sums[:7] = coded_moments(
-            self.powers[part], self.measure.base(part), self._limits(part),
-            self.coded.codes[part], factors, self.coded.values, self.grid[:3],
-        )  # fmt: skip
-        return sums
-
-    def _limits(self, part: slice) -> Array | float:
-        return self.caps[part] if isinstance(self.caps, np.ndarray) else self.caps

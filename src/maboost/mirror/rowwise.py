@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded
+from maboost.mirror.coded import Coded, sums_on
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import euclidean_moments_of_rows, moments_of_rows
 from maboost.mirror.projected import part_of
@@ -31,8 +31,8 @@ class Rowwise:
 
     Attributes
     ----------
-    clipped : bool
-        Whether a row without a cap was beyond the grid of the last sums.
+    clipped, by_factors : bool
+        As of :class:`maboost.mirror.passes.Pass`.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Rowwise:
         self.measure = measure
         self.caps = ascent.domain.row_caps()
         self.clipped = False
+        self.by_factors = self.entropy and ascent.update == "active"
         rows = measure.of_rows
         top, highest = rows.highest_caps(self.caps)
         highest = max(highest, 1.0)
@@ -76,5 +77,4 @@ class Rowwise:
         here = rows.threads.summed(rows.rows, work, PICKED)
         total = rows.comm.allreduce(here, "sum").tolist()
         self.clipped = total[7] > 0
-        value = self.grid.value
-        return [value(*total[:2]), value(*total[2:4]), *(value(high, 0) for high in total[4:7])]
+        return sums_on(self.grid, total)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, global_count
-from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code, values_on
+from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code, sums_on, values_on
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
@@ -86,9 +86,9 @@ class Supported(NamedTuple):
         ends = step * values
         free = self.empty * ((ends > 0.0) & (ends < cap))
         masses = self.empty * np.clip(ends, 0.0, min(cap, bound))
-        whole = [grid.value(*total[:2]), grid.value(*total[2:4])]
-        coarse = [grid.value(high, 0) for high in total[4:7]]
         others = [masses, masses * values, free, free * values, free * values**2]
-        sums = [mine + float(np.sum(o)) for mine, o in zip([*whole, *coarse], others, strict=True)]
+        sums = [
+            mine + float(np.sum(o)) for mine, o in zip(sums_on(grid, total), others, strict=True)
+        ]
         beyond = total[7] > 0 or bool(np.any((np.minimum(ends, cap) > bound) & (self.empty > 0.0)))
         return sums, beyond

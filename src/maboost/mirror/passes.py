@@ -1,0 +1,307 @@
+"""Passes over the rows for the corrective step: what the next distribution would be.
+
+:class:`EntropyPass` and :class:`EuclideanPass` are the general ones. The others are short cuts for directions of
+few values: entropy multiplies densities by the factor of their code, rows that no cap can reach are known by
+their codes alone, and so are entries of density zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from maboost.comm import FixedPoint, fixed_point, split
+from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
+from maboost.mirror.coded import (
+    Coded,
+    coded_moments,
+    euclidean_moments,
+    sums_on,
+    whole_direction,
+)
+from maboost.mirror.kernels import value_at
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projected import part_of
+from maboost.mirror.reached import Reached
+from maboost.mirror.regularizers import Entropy
+from maboost.mirror.rowwise import Rowwise
+from maboost.mirror.supported import Supported
+
+__all__ = ["Pass", "pass_for"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_BLOCK = 1 << 15
+
+
+class Pass(Protocol):
+    """What Newton's method asks of one direction.
+
+    Attributes
+    ----------
+    clipped : bool
+        Whether a density was beyond the grid of the last sums.
+    by_factors : bool
+        Whether a step from here multiplies densities by the factors of their codes, until caps hold them.
+    """
+
+    clipped: bool
+    by_factors: bool
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        """Mass and loss of the next distribution, and the three moments of the Hessian."""
+
+
+def pass_for(
+    ascent: MirrorAscent,
+    state: AscentState,
+    direction: Array | Coded,
+    measure: BaseMeasure,
+    l1: float,
+) -> Pass | None:
+    """The quickest pass for this direction; None where none is quick."""
+    domain, coded = ascent.domain, direction if isinstance(direction, Coded) else None
+    entropy, active = type(ascent.regularizer) is Entropy, ascent.update == "active"
+    if measure.width > 1 and domain.normalised and not domain.unbounded:
+        if coded is None:
+            return None
+        if entropy and not active and measure.maximum(state.theta) > LARGEST_LOG:
+            return None  # the shares of entries inside a row would be lost
+        return Rowwise(ascent, state, coded, measure)
+    if not entropy:
+        if coded is not None and active and not domain.normalised:  # every entry by itself
+            supported = Supported.of(state.density, coded, measure)
+            if supported is not None:
+                limits = _Limits.of(ascent, supported.density, measure)
+                return SupportPass(supported, coded, limits, measure, l1)
+        return EuclideanPass(
+            state, direction, _Limits.of(ascent, state.density, measure), measure, l1
+        )
+    limits = _Limits.of(ascent, state.density, measure)
+    if coded is None or limits.endless:
+        return EntropyPass(state, direction, limits, measure)
+    if active:
+        return NearCapsPass(state, coded, limits, measure)
+    return CodedPass(ascent.powers(state, measure), coded, limits, measure)
+
+
+class _Limits(NamedTuple):
+    """How far densities can go, and the grid of their sums.
+
+    Attributes
+    ----------
+    caps : array or float
+    endless : bool
+        Whether some entry has no cap.
+    bound : float
+        What lies beyond it does not fit the grid.
+    grid : FixedPoint
+    """
+
+    caps: Array | float
+    endless: bool
+    bound: float
+    grid: FixedPoint
+
+    @classmethod
+    def of(cls, ascent: MirrorAscent, density: Array, measure: BaseMeasure) -> _Limits:
+        """For steps from this density."""
+        domain = ascent.domain
+        caps = domain.row_caps() if domain.normalised else domain.entry_cap()
+        top, finite = measure.highest_caps(caps)
+        highest, endless = max(finite, 1.0), math.isinf(top)
+        if endless:
+            highest = max(highest, 4.0 * measure.maximum(density))
+        bound = 16.0 * highest
+        return cls(caps, endless, bound, fixed_point(measure.largest * bound, measure.count))
+
+
+class _EveryEntry:
+    """A pass over all entries, block by block."""
+
+    by_factors = False
+
+    def __init__(self, limits: _Limits, measure: BaseMeasure) -> None:
+        self.limits = limits
+        self.measure = measure
+        self.clipped = False
+
+    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
+        """Folded sums over some entries, as :func:`maboost.mirror.coded.euclidean_moments`."""
+        raise NotImplementedError
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        with np.errstate(over="ignore"):
+            here = self.measure.threads.summed(
+                self.measure.entries.size, lambda a, b: self.part_sums(slice(a, b), step, shift)
+            )
+        total = self.measure.comm.allreduce(here, "sum").tolist()
+        self.clipped = total[7] > 0
+        return sums_on(self.limits.grid, total)
+
+
+class EuclideanPass(_EveryEntry):
+    """The Euclidean regularizer, any direction."""
+
+    def __init__(
+        self,
+        state: AscentState,
+        direction: Array | Coded,
+        limits: _Limits,
+        measure: BaseMeasure,
+        l1: float,
+    ) -> None:
+        super().__init__(limits, measure)
+        self.theta = state.theta
+        self.direction = direction
+        self.l1 = l1
+
+    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
+        d, limits = self.direction, self.limits
+        values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
+        return np.array(
+            euclidean_moments(
+                self.theta[part], values, codes, self.l1, self.measure.base(part),
+                part_of(limits.caps, part), step, shift, limits.bound, limits.grid[:3],
+            ),
+            dtype=np.int64,
+        )  # fmt: skip
+
+
+class EntropyPass(_EveryEntry):
+    """Entropy, any direction: an exponential an entry."""
+
+    def __init__(
+        self,
+        state: AscentState,
+        direction: Array | Coded,
+        limits: _Limits,
+        measure: BaseMeasure,
+    ) -> None:
+        super().__init__(limits, measure)
+        self.theta = state.theta
+        self.dense = whole_direction(direction)
+
+    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
+        sums, limits = np.zeros(8, dtype=np.int64), self.limits
+        moving = np.empty(min(_BLOCK, part.stop - part.start))
+        for start in range(part.start, part.stop, _BLOCK):
+            block = slice(start, min(start + _BLOCK, part.stop))
+            x = self.dense[block] * step
+            x += self.theta[block]
+            x -= shift
+            np.exp(x, out=x)
+            if limits.endless and np.max(x) > limits.bound:
+                sums[7] += 1
+                np.minimum(x, limits.bound, out=x)
+            entropy_weights(x, self.measure.base(block), part_of(limits.caps, block), moving)
+            sums[:7] += moments(x, moving, self.dense[block], limits.grid[:3])
+        return sums
+
+
+class CodedPass(_EveryEntry):
+    """Entropy under caps: a factor a code."""
+
+    def __init__(self, powers: Array, coded: Coded, limits: _Limits, measure: BaseMeasure) -> None:
+        super().__init__(limits, measure)
+        self.powers = powers
+        self.coded = coded
+
+    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
+        sums, coded = np.zeros(8, dtype=np.int64), self.coded
+        sums[:7] = coded_moments(
+            self.powers[part], self.measure.base(part), part_of(self.limits.caps, part),
+            coded.codes[part], np.exp(step * coded.values - shift), coded.values,
+            self.limits.grid[:3],
+        )  # fmt: skip
+        return sums
+
+
+class NearCapsPass:
+    """Entropy under caps, from the projected point: only entries that may reach their caps."""
+
+    by_factors = True
+    clipped = False
+
+    def __init__(
+        self, state: AscentState, coded: Coded, limits: _Limits, measure: BaseMeasure
+    ) -> None:
+        self.density = state.density
+        self.coded = coded
+        self.limits = limits
+        self.measure = measure
+        self.reached: Reached | None = None
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        coded, caps = self.coded, self.limits.caps
+        factors = np.exp(step * coded.values - shift)
+        if self.reached is None or not self.reached.holds(factors):
+            self.reached = Reached.near(factors, coded, self.density, caps, self.measure)
+        return self.reached.moments(factors, coded.values, self.measure, self.limits.grid)
+
+
+class SupportPass:
+    """The Euclidean regularizer off the plane of mass one, from a density that is mostly zero."""
+
+    by_factors = False
+
+    def __init__(
+        self,
+        supported: Supported,
+        coded: Coded,
+        limits: _Limits,
+        measure: BaseMeasure,
+        l1: float,
+    ) -> None:
+        self.supported = supported
+        self.values = coded.values - l1
+        self.limits = limits
+        self.measure = measure
+        self.clipped = False
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        limits = self.limits
+        assert isinstance(limits.caps, float)
+        sums, self.clipped = self.supported.moments(
+            step, self.values, limits.caps, limits.bound, self.measure, limits.grid
+        )
+        return sums
+
+
+@njit(nogil=True, cache=True)
+def moments(w, moving, d, scale):
+    """Folded sums of w and w*d, and coarse ones of moving * (1, d, d^2): seven integers.
+
+    The moments only steer Newton's method, so their high parts are enough.
+    """
+    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
+    for i in range(w.size):
+        high, low = split(w[i], scale[0], scale[1], scale[2])
+        m_high += high
+        m_low += low
+        high, low = split(w[i] * d[i], scale[0], scale[1], scale[2])
+        l_high += high
+        l_low += low
+        high, low = split(moving[i], scale[0], scale[1], scale[2])
+        h0 += high
+        high, low = split(moving[i] * d[i], scale[0], scale[1], scale[2])
+        h1 += high
+        high, low = split(moving[i] * d[i] * d[i], scale[0], scale[1], scale[2])
+        h2 += high
+    return m_high, m_low, l_high, l_low, h0, h1, h2
+
+
+@njit(nogil=True, cache=True)
+def entropy_weights(u, base, caps, moving):
+    """In place: densities before capping become weights; `moving` those of free entries."""
+    for i in range(u.size):
+        cap = value_at(caps, i)
+        free = u[i] < cap
+        w = value_at(base, i) * (u[i] if free else cap)
+        u[i] = w
+        moving[i] = w if free else 0.0
