@@ -317,7 +317,7 @@ def test_unknown_labels_in_evaluate(folder, tmp_path):
     frame["diagnosis"] = "unclear"
     frame.to_csv(tmp_path / "strange.csv", index=False)
     refused(
-        "labels the model does not know: unclear",
+        "labels that were not in the training: unclear",
         "evaluate", folder / "model.maboost", tmp_path / "strange.csv", "--target", "diagnosis",
     )  # fmt: skip
 

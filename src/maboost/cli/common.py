@@ -18,7 +18,9 @@ __all__ = [
     "INTERRUPTED",
     "Problem",
     "check_writable",
+    "decimal_option",
     "find_target",
+    "is_number",
     "plain",
     "some",
     "told_in_a_line",
@@ -26,6 +28,14 @@ __all__ = [
 
 TARGETS = ("target", "label", "class", "y", "outcome")
 INTERRUPTED = 130
+
+decimal_option = click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    default=".",
+    show_default=True,
+    help="Decimal sign of numbers in CSV files.",
+)
 
 
 class Problem(click.ClickException):
@@ -88,3 +98,12 @@ def some(names: list[str], most: int = 12) -> str:
 def plain(value: Any) -> Any:
     """A number or text as JSON has it."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def is_number(text: str) -> bool:
+    """Whether text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

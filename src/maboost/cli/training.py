@@ -14,10 +14,13 @@ from rich.console import Console
 
 import maboost
 from maboost.cli import checkpoints
+from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
 from maboost.cli.common import (
     INTERRUPTED,
     check_writable,
+    decimal_option,
     find_target,
+    is_number,
     some,
     told_in_a_line,
 )
@@ -75,9 +78,7 @@ BOOSTERS = {
     metavar="FRACTION|FILE",
     help="Rows that watch: a share to hold out, or a file. Stops early and keeps the best round.",
 )
-@click.option(
-    "--decimal", default=".", show_default=True, help="Decimal sign of numbers in CSV files."
-)
+@decimal_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @click.option("--jobs", type=int, help="Threads. [default: all cores]")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
@@ -109,7 +110,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     for name in ("out", "report", "checkpoint"):
         check_writable(options[name], f"--{name}")
     checkpoints.check(options, data)
-    table = read_table(data, options["decimal"])
+    table = read_table(data, options["decimal"], lambda name: name == options["domain_column"])
     job = _Job(table, options)
     if not options["as_json"]:
         job.describe(data)
@@ -179,7 +180,7 @@ class _Job:
             raise TableError("no column is left to learn from")
         self.X, self.y = table.select(self.features), self._labels(table)
         for field in self.X.schema:
-            if _kind(field.type) not in ("yes/no", "numbers", "categories"):
+            if kind_of(field.type) not in (YES_NO, NUMBERS, TEXT):
                 raise TableError(
                     f"column {field.name!r} holds {field.type}, which is neither a number nor text: turn it "
                     f"into one of them, or leave it out by --drop {field.name}"
@@ -190,6 +191,11 @@ class _Job:
         column = table.column(self.target)
         if column.null_count:
             raise TableError(f"the target {self.target!r} is missing in {column.null_count} rows")
+        if kind_of(column.type) not in (YES_NO, NUMBERS, TEXT):
+            raise TableError(
+                f"the target {self.target!r} holds {column.type}, which is neither a number nor text: turn "
+                "it into one of them, or choose another --target"
+            )
         labels = np.array(column.to_pylist())
         count = len(np.unique(labels))
         if count < 2:
@@ -212,18 +218,24 @@ class _Job:
             except (TypeError, ValueError):
                 raise TableError(f"--weight-column {name!r} is not a column of numbers") from None
         if "domain" in self.roles:
-            found["sample_domain"] = np.array(
-                [str(v) for v in table.column(self.roles["domain"]).to_pylist()]
-            )
+            found["sample_domain"] = self._sources(table.column(self.roles["domain"]))
         valid = self.options["valid"]
-        if valid is not None and not _is_number(valid):
-            other = read_table(valid, self.options["decimal"])
-            for name in (*self.features, self.target):
-                if name not in other.column_names:
-                    raise TableError(f"--valid {valid}: there is no column {name!r}")
+        if valid is not None and not is_number(valid):
+            trained = TrainedColumns.of_rows(self.X, self.y)
+            other = trained.read(valid, self.options["decimal"], self.target)
+            if self.target not in other.column_names:
+                raise TableError(f"--valid {valid}: there is no column {self.target!r}")
             found["X_val"] = other.select(self.features)
-            found["y_val"] = np.array(other.column(self.target).to_pylist())
+            found["y_val"] = trained.labels(valid, self.target, other.column(self.target))
         return found
+
+    def _sources(self, column: Any) -> np.ndarray[Any, Any]:
+        if column.null_count:
+            raise TableError(
+                f"--domain-column {self.roles['domain']!r} is missing in {column.null_count} of "
+                f"{len(column)} rows: name their source, or leave them out"
+            )
+        return np.array([str(value) for value in column.to_pylist()])
 
     def describe(self, data: Path) -> None:
         """What was inferred, for a person to check."""
@@ -237,8 +249,9 @@ class _Job:
             markup=False,
         )
         kinds: dict[str, list[str]] = {}
-        for field in self.X.schema:
-            kinds.setdefault(_kind(field.type), []).append(field.name)
+        for name, column in zip(self.features, self.X.columns, strict=True):
+            empty = column.null_count == len(column)
+            kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
             console.print(f"{kind:<9} {some(names)}", markup=False)
         if self.options["checkpoint"] is not None:
@@ -270,7 +283,7 @@ class _Job:
             params["learning_rate"] = o["learning_rate"]
         if o["valid"] is not None:
             params["early_stopping"] = True
-            if _is_number(o["valid"]):
+            if is_number(o["valid"]):
                 params["validation_fraction"] = float(o["valid"])
         if name == "combined":
             params["error_limits"] = self._limits()
@@ -286,7 +299,7 @@ class _Job:
         limits: dict[str, float | None] = {}
         for text in self.options["limits"]:
             name, _, value = text.rpartition("=")
-            if not name or (value.lower() != "none" and not _is_number(value)):
+            if not name or (value.lower() != "none" and not is_number(value)):
                 raise TableError(f"--domain-limit {text!r} is not NAME=LIMIT with a number or none")
             limits[name] = None if value.lower() == "none" else float(value)
         return limits
@@ -306,23 +319,3 @@ class _Job:
         for note in notes:
             click.echo(f"maboost: {note}", err=True)
         return model, any(note.startswith("interrupted") for note in notes)
-
-
-def _kind(type: Any) -> str:
-    import pyarrow.types as t
-
-    if t.is_boolean(type):
-        return "yes/no"
-    if t.is_integer(type) or t.is_floating(type) or t.is_decimal(type):
-        return "numbers"
-    if t.is_string(type) or t.is_large_string(type) or t.is_dictionary(type):
-        return "categories"
-    return str(type)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

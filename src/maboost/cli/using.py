@@ -12,26 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 import maboost
-from maboost.cli.common import check_writable, plain, some, told_in_a_line
-from maboost.data.files import TableError, read_table, write_table
+from maboost.cli.columns import TrainedColumns
+from maboost.cli.common import check_writable, decimal_option, plain, some, told_in_a_line
+from maboost.data.files import TableError, write_table
 
 __all__ = ["evaluate", "inspect", "predict"]
 
 
-def _model_and_rows(model_path: Path, data: Path) -> tuple[Any, Any, Any]:
-    model = _load(model_path)
-    table = read_table(data)
-    names = list(getattr(model, "feature_names_in_", []))
-    if not names:
-        raise TableError(
-            f"{model_path}: the model was trained without column names; use it from Python"
-        )
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        raise TableError(
-            f"{data}: column {missing[0]!r} is missing, which the model needs ({len(missing)} missing in all)"
-        )
-    return model, table.select(names), table
+def _model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
+    model = _load(path)
+    if not hasattr(model, "feature_names_in_"):
+        raise TableError(f"{path}: the model was trained without column names; use it from Python")
+    return model, TrainedColumns.of_model(model)
 
 
 def _load(path: Path) -> Any:
@@ -49,11 +41,13 @@ def _load(path: Path) -> Any:
     type=click.Path(path_type=Path),
     help="CSV or Parquet file. [default: CSV to the terminal]",
 )
+@decimal_option
 @told_in_a_line
-def predict(model: Path, data: Path, proba: bool, out: Path | None) -> None:
-    """Predict the rows of DATA with MODEL."""
+def predict(model: Path, data: Path, proba: bool, out: Path | None, decimal: str) -> None:
+    """Predict the rows of DATA (CSV or Parquet) with MODEL."""
     check_writable(out, "--out")
-    fitted, X, _ = _model_and_rows(model, data)
+    fitted, trained = _model_and_columns(model)
+    X = trained.read(data, decimal).select(trained.features)
     columns: dict[str, Any] = {"prediction": fitted.predict(X)}
     if proba:
         for name, column in zip(fitted.classes_.tolist(), fitted.predict_proba(X).T, strict=True):
@@ -61,14 +55,14 @@ def predict(model: Path, data: Path, proba: bool, out: Path | None) -> None:
     if out is not None:
         write_table(columns, out)
         return
-    click.echo(",".join(columns))
+    click.echo(",".join(map(_cell, columns)))
     for row in zip(*(c.tolist() for c in columns.values()), strict=True):
         click.echo(",".join(_cell(v) for v in row))
 
 
 def _cell(value: Any) -> str:
     text = str(value)
-    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
 
 
 @click.command()
@@ -79,13 +73,16 @@ def _cell(value: Any) -> str:
     help="Column of true labels. [default: the column that holds the classes]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@decimal_option
 @told_in_a_line
-def evaluate(model: Path, data: Path, target: str | None, as_json: bool) -> None:
-    """Measure MODEL on the labelled rows of DATA."""
+def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal: str) -> None:
+    """Measure MODEL on the labelled rows of DATA (CSV or Parquet)."""
     from sklearn.metrics import confusion_matrix, log_loss
 
-    fitted, X, table = _model_and_rows(model, data)
-    rest = table.drop_columns(X.column_names)
+    fitted, trained = _model_and_columns(model)
+    table = trained.read(data, decimal, target)
+    X = table.select(trained.features)
+    rest = table.drop_columns(trained.features)
     if not rest.column_names:
         raise TableError(
             f"{data}: has no column besides the features to compare with; add the labels"
@@ -93,11 +90,7 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool) -> None
     name = target or _labels_column(rest, fitted.classes_.tolist())
     if name not in table.column_names:
         raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
-    y = np.array(table.column(name).to_pylist())
-    known = set(fitted.classes_.tolist())
-    strange = sorted({str(v) for v in y.tolist() if v not in known})
-    if strange:
-        raise TableError(f"{data}: {name!r} has labels the model does not know: {some(strange, 5)}")
+    y = trained.labels(data, name, table.column(name))
     said = fitted.predict(X)
     classes = fitted.classes_.tolist()
     found = {

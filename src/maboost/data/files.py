@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from csv import Error as NoRecord
+from csv import reader
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ from maboost.writing import whole_file
 __all__ = ["TableError", "read_table", "write_table"]
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+_QUOTED = re.compile(r'"[^"]*"')
+_LONGEST_LINE = 1 << 22
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -18,10 +23,21 @@ class TableError(ValueError):
     """A file that is no readable table; the message is for the user."""
 
 
-def read_table(path: str | Path, decimal: str = ".") -> Any:
+def read_table(
+    path: str | Path, decimal: str = ".", text: Callable[[str], bool] = lambda name: False
+) -> Any:
     """A CSV or Parquet file as a pyarrow table.
 
-    Types are inferred from all rows of a CSV file; text like "NA" and empty cells are missing values.
+    Types are inferred from all rows of a CSV file; text like "NA" and empty cells are missing values,
+    and a column of nothing else is one of numbers. Compressed CSV files are known by their suffix.
+
+    Parameters
+    ----------
+    path : path-like
+    decimal : str, default="."
+        The decimal sign in CSV files.
+    text : callable, optional
+        Whether a column of a CSV file, given by its name, is text whatever its values look like.
     """
     path = Path(path)
     if not path.exists():
@@ -32,41 +48,77 @@ def read_table(path: str | Path, decimal: str = ".") -> Any:
         raise TableError(f"{path}: the file is empty")
     import pyarrow as pa
 
+    parquet = path.suffix.lower() in (".parquet", ".pq")
     try:
-        table = (
-            _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path, decimal)
-        )
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        table = _parquet(path) if parquet else _csv(path, decimal, text)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path) from error
+    except (pa.ArrowException, OSError, NoRecord) as error:
         first = str(error).splitlines()[0]
+        if "UTF8" in first:
+            raise _not_utf8(path) from error
         raise TableError(f"{path}: cannot be read as a table: {first}") from error
-    names = table.column_names
+    if table.num_rows == 0:
+        raise TableError(f"{path}: has columns but no rows")
+    return _with_empty_columns_as_numbers(table)
+
+
+def _not_utf8(path: Path) -> TableError:
+    return TableError(
+        f"{path}: is not UTF-8 text; save it as UTF-8 ('CSV UTF-8' in a spreadsheet, or "
+        "iconv -f LATIN1 -t UTF-8)"
+    )
+
+
+def _with_empty_columns_as_numbers(table: Any) -> Any:
+    import pyarrow as pa
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_null(field.type):
+            column = table.column(at).cast(pa.float64())
+            table = table.set_column(at, field.name, column)
+    return table
+
+
+def _check_names(path: Path, names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise TableError(f"{path}: several columns are called {twice[0]!r}")
-    if table.num_rows == 0:
-        raise TableError(f"{path}: has columns but no rows")
-    return table
 
 
 def _parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
-    return pq.read_table(path)
+    table = pq.read_table(path)
+    _check_names(path, table.column_names)
+    return table
 
 
-def _csv(path: Path, decimal: str) -> Any:
+def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
+    import pyarrow as pa
     from pyarrow import csv
 
+    head = _first_line(path)
+    delimiter = _delimiter(head)
+    names = next(reader([head], delimiter=delimiter), [])
+    _check_names(path, names)
+    fixed = {name: pa.string() for name in names if text(name)}
     table = csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=1 << 26),
-        parse_options=csv.ParseOptions(delimiter=_delimiter(path)),
+        parse_options=csv.ParseOptions(delimiter=delimiter),
         convert_options=csv.ConvertOptions(
-            null_values=list(MISSING), strings_can_be_null=True, decimal_point=decimal
+            null_values=list(MISSING),
+            strings_can_be_null=True,
+            decimal_point=decimal,
+            column_types=fixed,
         ),
     )
-    for name in table.column_names if decimal == "." else ():
-        _check_decimals(path, name, table.column(name))
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_binary(column.type):  # what text is read as that is no UTF-8
+            raise _not_utf8(path)
+        if decimal == "." and name not in fixed:
+            _check_decimals(path, name, column)
     return table
 
 
@@ -83,11 +135,18 @@ def _check_decimals(path: Path, name: str, column: Any) -> None:
         )
 
 
-def _delimiter(path: Path) -> str:
-    """The most frequent of comma, semicolon and tab in the first line."""
-    with path.open("rb") as file:
-        head = file.readline(1 << 16).decode("utf-8", "replace")
-    return max(",;\t", key=head.count)
+def _first_line(path: Path) -> str:
+    """The line of column names, of a compressed file too."""
+    import pyarrow as pa
+
+    with pa.input_stream(path) as file:
+        lines = file.read(_LONGEST_LINE).splitlines()
+    return next((line for line in lines if line.strip()), b"").decode("utf-8-sig")
+
+
+def _delimiter(head: str) -> str:
+    """The most frequent of comma, semicolon and tab outside quotes."""
+    return max(",;\t", key=_QUOTED.sub("", head).count)
 
 
 def write_table(columns: dict[str, Any], path: str | Path) -> None:

@@ -1,0 +1,126 @@
+"""The columns of a training, and new files read as they were: what is text stays text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.cli.common import is_number, some
+from maboost.data.files import TableError, read_table
+
+__all__ = ["NUMBERS", "TEXT", "YES_NO", "TrainedColumns", "kind_of"]
+
+YES_NO, NUMBERS, TEXT = "yes/no", "numbers", "categories"
+
+
+def kind_of(type: Any) -> str:
+    """What a column of an Arrow type is to a model, in a word; the type itself if it is nothing."""
+    import pyarrow.types as t
+
+    if t.is_boolean(type):
+        return YES_NO
+    if t.is_integer(type) or t.is_floating(type) or t.is_decimal(type):
+        return NUMBERS
+    if t.is_string(type) or t.is_large_string(type) or t.is_dictionary(type):
+        return TEXT
+    return str(type)
+
+
+@dataclass(frozen=True)
+class TrainedColumns:
+    """Features and labels of a training.
+
+    Attributes
+    ----------
+    features : list of str
+    text : set of str
+        The features that were text. Categories that were none are in no CSV file.
+    numbers : set of str
+        The features that were numbers or yes/no.
+    classes : array
+    """
+
+    features: list[str]
+    text: set[str]
+    numbers: set[str]
+    classes: NDArray[Any]
+
+    @classmethod
+    def of_model(cls, model: Any) -> TrainedColumns:
+        """Those of a fitted model with column names."""
+        names, categories = list(model.feature_names_in_), model._codes.categories
+        text = {n for n, values in categories.items() if all(isinstance(v, str) for v in values)}
+        return cls(names, text, set(names) - set(categories), model.classes_)
+
+    @classmethod
+    def of_rows(cls, X: Any, y: NDArray[Any]) -> TrainedColumns:
+        """Those of a table that is to be trained on."""
+        text = {field.name for field in X.schema if kind_of(field.type) == TEXT}
+        return cls(X.column_names, text, set(X.column_names) - text, np.unique(y))
+
+    def read(self, path: str | Path, decimal: str, target: str | None = None) -> Any:
+        """A file with these features, and with labels in `target` or in any other column."""
+        labels_are_text = all(isinstance(label, str) for label in self.classes.tolist())
+
+        def is_text(name: str) -> bool:
+            if name in self.features:
+                return name in self.text
+            return labels_are_text and target in (None, name)
+
+        table = read_table(path, decimal, is_text)
+        missing = [name for name in self.features if name not in table.column_names]
+        if missing:
+            raise TableError(
+                f"{path}: column {missing[0]!r} is missing, which the training had "
+                f"({len(missing)} missing in all)"
+            )
+        for name in self.features:
+            self._check(path, name, table.column(name), decimal)
+        return table
+
+    def _check(self, path: str | Path, name: str, column: Any, decimal: str) -> None:
+        """Refuse a column that is another kind of thing than it was."""
+        if column.null_count == len(column):
+            return
+        kind = kind_of(column.type)
+        if name in self.numbers and kind not in (YES_NO, NUMBERS):
+            values = column.to_pylist() if kind == TEXT else []
+            for value in values:
+                if value is not None and not is_number(str(value).replace(decimal, ".")):
+                    raise TableError(
+                        f"{path}: column {name!r} holds {value!r}, which is no number, as it was in the "
+                        "training: correct it, or leave the cell empty"
+                    )
+            raise TableError(
+                f"{path}: column {name!r} holds {column.type}, where it was numbers in the training"
+            )
+        if name in self.text and kind != TEXT:
+            raise TableError(
+                f"{path}: column {name!r} holds {column.type}, where it was text in the training"
+            )
+
+    def labels(self, path: str | Path, name: str, column: Any) -> NDArray[Any]:
+        """A column of true labels as the classes that they are."""
+        if column.null_count:
+            raise TableError(
+                f"{path}: the labels in {name!r} are missing in {column.null_count} of {len(column)} "
+                "rows: leave those rows out"
+            )
+        known = {label: label for label in self.classes.tolist()}
+        values = column.to_pylist()
+        strange = {value for value in values if value not in known}
+        if strange:
+            shown = {v for v in strange if not self._looks_known(v)} or strange
+            raise TableError(
+                f"{path}: {name!r} has labels that were not in the training: "
+                f"{some(sorted(map(str, shown)), 5)}"
+            )
+        return np.array([known[value] for value in values], dtype=self.classes.dtype)
+
+    def _looks_known(self, value: Any) -> bool:
+        """Whether text reads like one of the classes: other text has made its column text."""
+        return isinstance(value, str) and is_number(value) and float(value) in self.classes.tolist()

@@ -1,0 +1,232 @@
+"""Tables as users have them: what the model was trained with is what new files are read with."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.command import refused, run
+
+import maboost
+
+
+def written(path, head, rows):
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return path
+
+
+def trained(folder, data, *options):
+    """The path of a model of a few rounds."""
+    out = folder / "model.maboost"
+    done = run("train", data, "--rounds", 3, "--quiet", "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def predicted(model, data, *options):
+    done = run("predict", model, data, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[1:]
+
+
+def evaluated(model, data, *options):
+    done = run("evaluate", model, data, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# -------------------------------------------------------------------------------------- decimal commas
+
+
+def test_decimal_commas_are_read_by_every_command(tmp_path):
+    rows = [f"{i},5;{'b' if i > 20 else 'a'}" for i in range(40)]
+    data = written(tmp_path / "eu.csv", "x;label", rows)
+    model = trained(tmp_path, data, "--decimal", ",", "--valid", data)
+    refused("say --decimal ,", "predict", model, data)
+    refused("say --decimal ,", "evaluate", model, data)
+    labels = [row.split(";")[1] for row in rows]
+    assert predicted(model, data, "--decimal", ",") == labels
+    assert evaluated(model, data, "--decimal", ",")["error"] == 0.0
+
+
+# ---------------------------------------------------------------------------- the types of the training
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
+    """A model whose column `code` and whose labels are text because of one value each."""
+    folder = tmp_path_factory.mktemp("codes")
+    kinds = [("12", "2"), ("7", "3"), ("A3", "x1")]
+    rows = [f"{i % 5},{code},{label}" for i in range(20) for code, label in kinds]
+    data = written(folder / "train.csv", "x,code,label", rows)
+    few = written(folder / "few.csv", "x,code,label", [r for r in rows if "A3" not in r])
+    return trained(folder, data), data, few
+
+
+def test_a_file_without_the_value_that_made_a_column_text(codes):
+    model, _, few = codes
+    assert predicted(model, few) == ["2", "3"] * 20
+
+
+@pytest.mark.parametrize("options", [(), ("--target", "label")], ids=["found", "named"])
+def test_a_file_without_the_class_that_made_labels_text(codes, options):
+    model, _, few = codes
+    found = evaluated(model, few, *options)
+    assert (found["target"], found["error"], found["rows"]) == ("label", 0.0, 40)
+
+
+def test_rows_that_watch_are_read_as_the_training_rows(codes):
+    _, data, few = codes
+    done = run("train", data, "--rounds", 3, "--valid", few, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["validation_error"] == 0.0
+
+
+def test_text_where_the_model_has_numbers_is_named(codes, tmp_path):
+    model, data, _ = codes
+    strange = written(tmp_path / "strange.csv", "x,code,label", ["1,7,2", "high,7,2"])
+    message = f"{strange}: column 'x' holds 'high', which is no number, as it was in the training"
+    refused(message, "predict", model, strange)
+    refused(message, "evaluate", model, strange)
+    refused(message, "train", data, "--valid", strange)
+
+
+def test_dates_where_the_model_has_numbers(codes, tmp_path):
+    model, *_ = codes
+    dates = written(tmp_path / "dates.csv", "x,code", ["2020-01-01,7"])
+    refused("column 'x' holds date32[day], where it was numbers", "predict", model, dates)
+
+
+def test_numbers_in_parquet_where_the_model_has_text(codes, tmp_path):
+    model, *_ = codes
+    pd.DataFrame({"x": [1], "code": [7]}).to_parquet(tmp_path / "n.parquet")
+    refused(
+        "column 'code' holds int64, where it was text", "predict", model, tmp_path / "n.parquet"
+    )
+
+
+def test_a_column_of_the_training_may_be_empty_now(codes, tmp_path):
+    model, *_ = codes
+    for cells in ("1,", ",7", ","):
+        assert len(predicted(model, written(tmp_path / "e.csv", "x,code", [cells] * 3))) == 3
+
+
+def test_yes_and_no(tmp_path):
+    rows = [f"{i % 2 == 0},{i % 3},{i % 2}" for i in range(30)]
+    data = written(tmp_path / "yes.csv", "flag,x,label", rows)
+    model = trained(tmp_path, data)
+    assert evaluated(model, data)["error"] == 0.0
+    digits = written(tmp_path / "digits.csv", "flag,x", ["1,0", "0,0"])
+    assert predicted(model, digits) == ["0", "1"]
+
+
+def test_text_among_labels_that_are_numbers(tmp_path):
+    data = written(tmp_path / "n.csv", "x,label", [f"{i},{i % 2}" for i in range(20)])
+    model = trained(tmp_path, data)
+    strange = written(tmp_path / "s.csv", "x,label", ["1,0", "2,1", "3,maybe"])
+    message = "'label' has labels that were not in the training: maybe"
+    lines = refused(message, "evaluate", model, strange, "--target", "label")
+    assert lines[-1].endswith(": maybe")
+    lines = refused(message, "train", data, "--valid", strange)
+    assert lines[-1].endswith(": maybe")
+
+
+def test_sources_are_names_whatever_they_look_like(tmp_path):
+    rows = [f"{i},0{i % 2 + 1},{i % 3 == 0}" for i in range(30)]
+    data = written(tmp_path / "s.csv", "x,source,label", rows)
+    limits = ("--domain-limit", "01=0.3", "--domain-limit", "02=none")
+    done = run("train", data, "--rounds", 2, "--domain-column", "source", *limits, "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["domains"]) == {"01", "02"}
+
+
+# ------------------------------------------------------------------------------------- missing values
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_missing_labels_in_a_second_file(codes, tmp_path, command):
+    model, data, _ = codes
+    missing = written(tmp_path / "m.csv", "x,code,label", ["1,7,2", "2,7,"])
+    words = {
+        "evaluate": ("evaluate", model, missing, "--target", "label"),
+        "train": ("train", data, "--valid", missing),
+    }[command]
+    refused(f"{missing}: the labels in 'label' are missing in 1 of 2 rows", *words)
+
+
+def test_a_missing_source(tmp_path):
+    data = written(tmp_path / "s.csv", "x,source,label", ["1,a,0", "2,,1", "3,b,0", "4,b,1"])
+    refused(
+        "--domain-column 'source' is missing in 1 of 4 rows",
+        "train", data, "--domain-column", "source",
+    )  # fmt: skip
+
+
+def test_a_column_without_any_value_is_missing_values(tmp_path):
+    rows = [f"{i},,{i % 2}" for i in range(20)]
+    data = written(tmp_path / "e.csv", "x,notes,label", rows)
+    done = run("train", data, "--rounds", 2, "--report", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    assert "no values notes" in done.stderr
+    assert len(predicted(trained(tmp_path, data), data)) == 20
+
+
+def test_dates_are_refused(tmp_path):
+    rows = [f"{i},2020-01-{i + 1:02},{i % 2}" for i in range(20)]
+    data = written(tmp_path / "d.csv", "x,when,label", rows)
+    refused("or leave it out by --drop when", "train", data)
+    refused("the target 'when' holds date32[day]", "train", data, "--target", "when")
+
+
+# ------------------------------------------------------------------------------------------- bad files
+
+
+def test_two_columns_of_a_name(codes, tmp_path):
+    model, *_ = codes
+    data = written(tmp_path / "dup.csv", "a,a,label", ["1,2,x", "3,4,y"])
+    refused("several columns are called 'a'", "train", data)
+    refused("several columns are called 'a'", "predict", model, data)
+
+
+@pytest.mark.parametrize("text", ["a,label\n1,é\n2,b\n", "é,label\n1,a\n2,b\n"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_that_is_not_utf8(codes, tmp_path, text, encoding):
+    (tmp_path / "other.csv").write_bytes(text.encode(encoding))
+    message = "other.csv: is not UTF-8 text; save it as UTF-8"
+    refused(message, "train", tmp_path / "other.csv")
+    refused(message, "predict", codes[0], tmp_path / "other.csv")
+
+
+def test_text_columns_that_are_not_utf8(codes, tmp_path):
+    (tmp_path / "other.csv").write_bytes("x,code,label\n1,é,2\n".encode("latin-1"))
+    refused("other.csv: is not UTF-8 text", "predict", codes[0], tmp_path / "other.csv")
+
+
+# ------------------------------------------------------------------------------------- what is written
+
+
+def test_class_names_with_commas_are_quoted_everywhere(tmp_path):
+    names = ["big, red", 'the "other"']
+    data = tmp_path / "q.csv"
+    pd.DataFrame({"x": range(20), "label": np.repeat(names, 10)}).to_csv(data, index=False)
+    done = run("predict", trained(tmp_path, data), data, "--proba")
+    head, *rows = csv.reader(done.stdout.splitlines())
+    assert head == ["prediction", *(f"probability_{name}" for name in names)]
+    assert {len(row) for row in rows} == {3}
+
+
+# ------------------------------------------------------------------------------------ compressed files
+
+
+def test_compressed_files(codes, tmp_path):
+    model, data, few = codes
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(few.read_bytes()))
+    assert predicted(model, packed) == predicted(model, few)
+    packed.write_bytes(gzip.compress(data.read_bytes()))
+    again = maboost.load_model(trained(tmp_path, packed))
+    assert again.classes_.tolist() == ["2", "3", "x1"]
+    packed.write_bytes(b"x,code\n1,2\n")
+    refused("rows.csv.gz: cannot be read as a table", "predict", model, packed)

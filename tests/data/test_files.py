@@ -1,0 +1,45 @@
+"""Tables in files."""
+
+import pytest
+
+from maboost.data.files import TableError, read_table
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "names"),
+    [
+        ("a,b,c", "1,2,3", ["a", "b", "c"]),
+        ("a;b;c", "1;2;3", ["a", "b", "c"]),
+        ("a\tb\tc", "1\t2\t3", ["a", "b", "c"]),
+        ('"x,1,2,3";b;label', "1;2;3", ["x,1,2,3", "b", "label"]),
+        ('"x "";;;;""";"b;";label', "1;2;3", ['x ";;;;"', "b;", "label"]),
+        ('"a;b;c",d', "1,2", ["a;b;c", "d"]),
+        ("alone", "1", ["alone"]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_the_separator_is_found_outside_quotes(tmp_path, head, row, names, end, mark):
+    (tmp_path / "t.csv").write_bytes((mark + head + end + row + end).encode())
+    table = read_table(tmp_path / "t.csv")
+    assert table.column_names == names
+    assert table.num_rows == 1
+
+
+def test_columns_that_are_to_be_text(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c\n007,1,2\n,3,4\n")
+    table = read_table(tmp_path / "t.csv", text=lambda name: name in ("a", "c"))
+    assert table.to_pydict() == {"a": ["007", None], "b": [1, 3], "c": ["2", "4"]}
+
+
+def test_a_column_without_values_is_one_of_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,\n2,NA\n")
+    assert str(read_table(tmp_path / "t.csv").schema.field("b").type) == "double"
+
+
+def test_decimal_commas_in_a_column_of_text_that_is_to_be_text(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1,5;1\n2,5;2\n")
+    with pytest.raises(TableError, match="decimal commas"):
+        read_table(tmp_path / "t.csv")
+    table = read_table(tmp_path / "t.csv", text=lambda name: name == "a")
+    assert table.column("a").to_pylist() == ["1,5", "2,5"]
