@@ -138,7 +138,7 @@ def test_a_checkpoint_of_another_training_is_refused(folder):
     assert run(*train, "--rounds", 4, cwd=folder).returncode == 0
     before = (folder / "run.ckpt").read_bytes()
     (line,) = refused(
-        "--checkpoint 'run.ckpt' is of another fit: random_state was 0 and is now 1. Give another path, "
+        "--checkpoint 'run.ckpt' is of another fit: --seed was 0 and is now 1. Give another path, "
         "or --no-resume to begin anew",
         *train, "--rounds", 4, "--seed", 1, "--json", cwd=folder,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -205,7 +206,8 @@ def test_help_and_version():
 def test_demo_writes_a_model_and_a_report(tmp_path):
     done = run("demo", "--folder", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "AdaBoost" in done.stdout
+    assert "Mean error on clean test labels over 10 random splits" in done.stdout
+    assert len(re.findall(r"\d%  \(\d+\.\d% to \d+\.\d%\)", done.stdout)) == 2  # boosters
     assert maboost.load_model(tmp_path / "out" / "model.maboost").n_iter_ > 0
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
@@ -293,19 +295,90 @@ def test_options_that_do_not_go_together(folder):
         "--noise-rate is for --booster smooth", *train, "--booster", "mada", "--noise-rate", 0.1
     )
     refused("needs --domain-column", *train, "--booster", "combined")
-    refused("give smoothness or noise_rate", *train, "--noise-rate", 0.1, "--smoothness", 2)
+    refused("give --smoothness or --noise-rate", *train, "--noise-rate", 0.1, "--smoothness", 2)
     refused("is not NAME=LIMIT", *train, "--domain-column", "clinic", "--domain-limit", "north")
-    refused("which error_limits does not name", *train, "--domain-column", "clinic")
 
 
-def test_a_bad_value_and_a_bad_configuration(folder, tmp_path):
-    refused("'noise_rate' parameter", "train", folder / "train.csv", "--noise-rate", 0.7)
-    (tmp_path / "bad.toml").write_text("beauty = 1\n")
+def test_limits_of_sources(folder):
+    train = ("train", folder / "train.csv", "--domain-column", "clinic")
+    refused("has sources without a --domain-limit: north, south", *train)
+    north, south = ("--domain-limit", "north=0.2"), ("--domain-limit", "south=none")
     refused(
-        "unknown option 'beauty'", "train", folder / "train.csv", "--config", tmp_path / "bad.toml"
+        "--domain-limit west=0.2 names a source that --domain-column 'clinic' has not",
+        *train, *north, *south, "--domain-limit", "west=0.2",
+    )  # fmt: skip
+    refused(
+        "--domain-limit 'north=1.5' must be in (0, 1), or none",
+        *train,
+        "--domain-limit",
+        "north=1.5",
     )
-    (tmp_path / "bad.toml").write_text("rounds = = 1\n")
-    refused("bad.toml", "train", folder / "train.csv", "--config", tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--noise-rate", 0.7), "--noise-rate 0.7 must be a number in the range [0.0, 0.5)"),
+        (("--smoothness", 0.5), "--smoothness 0.5 must be a number in the range [1.0, inf)"),
+        (("--rounds", 0), "--rounds 0 must be a whole number in the range [1, inf)"),
+        (("--max-depth", 0), "--max-depth 0 must be a whole number in the range [1, inf)"),
+        (("--learning-rate", 2), "--learning-rate 2.0 must be a number in the range (0.0, 1.0]"),
+        (("--valid", 1.5), "--valid 1.5 must be a number in the range (0.0, 1.0)"),
+        (("--seed", -1), "--seed -1 must be a whole number in the range [0, 4294967295]"),
+        (("--jobs", 0), "--jobs 0 is no number of threads"),
+        (("--booster", "sparse", "--sparsity", 2), "--sparsity 2.0 must be a number in the range"),
+        (("--booster", "sparse", "--kappa", 0), "--kappa 0.0 must be a number in the range"),
+    ],
+    ids=str,
+)
+def test_a_bad_value_is_told_by_its_option_before_the_data_is_read(options, message):
+    (line,) = refused(message, "train", "no-such-file.csv", *options)
+    assert line.startswith(f"maboost: {message}")
+
+
+def test_what_only_the_rows_can_tell_is_told_by_its_option(tmp_path):
+    (tmp_path / "few.csv").write_text("x,w,y\n" + "1,-0.5,0\n" * 3 + "2,-0.5,1\n" * 3)
+    train = ("train", tmp_path / "few.csv")
+    told = "--valid 0.2 holds out 0 of 6 rows and leaves 2 of 2 classes to train on; "
+    refused(told + "give --valid FILE, or another fraction", *train, "--valid", 0.2)
+    refused("Negative values in --weight-column: -0.5", *train, "--weight-column", "w")
+
+
+def test_the_end_is_told_by_the_option(folder):
+    done = run("train", folder / "train.csv", "--rounds", 3, "--quiet")
+    assert "3 (all of --rounds 3 are done)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("beauty = 1", "unknown option 'beauty'"),
+        ("rounds = = 1", "Invalid value"),
+        ("out = 5", "out = 5 is not text"),
+        ("report = true", "report = True is not text"),
+        ('drop = "src"', "drop = 'src' is not a list, as in drop = ['src']"),
+        ("drop = [1]", "drop = 1 is not text"),
+        ('rounds = "x"', "rounds = 'x' is not a whole number"),
+        ("rounds = true", "rounds = True is not a whole number"),
+        ("rounds = 2.5", "rounds = 2.5 is not a whole number"),
+        ('noise-rate = "much"', "noise-rate = 'much' is not a number"),
+        ('quiet = "no"', "quiet = 'no' is not true or false"),
+        ('booster = "best"', "booster = 'best': 'best' is not one of 'smooth'"),
+        ("domain-limit = 0.5", "domain-limit = 0.5 is not a list"),
+        ("valid = true", "valid = True is not text"),
+    ],
+)
+def test_a_bad_configuration(folder, tmp_path, text, message):
+    config = tmp_path / "bad.toml"
+    config.write_text(text + "\n")
+    (line,) = refused(message, "train", folder / "train.csv", "--config", config)
+    assert line.startswith(f"maboost: --config {config}: ")
+
+
+def test_a_fraction_in_a_configuration(folder, tmp_path):
+    (tmp_path / "c.toml").write_text("valid = 0.2\nrounds = 3\nlearning-rate = 1\nquiet = true\n")
+    done = run("train", folder / "train.csv", "--config", tmp_path / "c.toml", "--json")
+    assert "validation_error" in json.loads(done.stdout)
 
 
 def test_evaluate_without_labels(folder):

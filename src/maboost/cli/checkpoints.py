@@ -1,22 +1,13 @@
-"""The checkpoint of ``maboost train``: its options, and errors in their words."""
+"""The checkpoint of ``maboost train``: its options."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from maboost.data.files import TableError
 
-__all__ = ["check", "in_options", "parameters", "told"]
-
-# what the classifiers call their parameters in errors, and what they are called here
-OPTIONS = {
-    "checkpoint=": "--checkpoint ",
-    "n_estimators=": "--rounds ",
-    "resume=True": "--resume",
-    "resume=False": "--no-resume",
-}
+__all__ = ["check", "parameters", "told"]
 
 
 def check(options: dict[str, Any], data: Path) -> None:
@@ -52,13 +43,3 @@ def told(options: dict[str, Any]) -> str:
     if not path.exists():
         return f"{path} (new)"
     return f"{path} (replaced)" if options["resume"] is False else f"{path} (to go on from)"
-
-
-def in_options(message: str) -> str:
-    """An error of the classifier in the words of the command line.
-
-    >>> in_options("n_estimators=5 is less than the 9 rounds of checkpoint='run.ckpt'")
-    "--rounds 5 is less than the 9 rounds of --checkpoint 'run.ckpt'"
-    """
-    words = "|".join(map(re.escape, OPTIONS))
-    return re.sub(rf"(?<!\S)(?:{words})", lambda found: OPTIONS[found[0]], message)

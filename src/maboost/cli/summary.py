@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from maboost.cli.common import plain
+from maboost.cli.words import in_options
 
 __all__ = ["show", "summary"]
 
@@ -52,7 +53,7 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
 def show(s: dict[str, Any]) -> None:
     """The summary for a person."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("rounds", f"{s['rounds']} ({s['stopped']})")
+    table.add_row("rounds", f"{s['rounds']} ({in_options(s['stopped'])})")
     table.add_row("training error", f"{s['training_error']:.2%}")
     floor = (
         f", nothing is promised below {s['certified_floor']:.2%}" if s["certified_floor"] else ""

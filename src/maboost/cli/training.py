@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.console import Console
 
 import maboost
 from maboost.cli import checkpoints
+from maboost.cli.boosters import BOOSTERS, booster
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
 from maboost.cli.common import (
     INTERRUPTED,
@@ -24,18 +24,12 @@ from maboost.cli.common import (
     some,
     told_in_a_line,
 )
+from maboost.cli.configuration import configured
 from maboost.cli.summary import show, summary
+from maboost.cli.words import in_options
 from maboost.data.files import TableError, read_table
 
 __all__ = ["train"]
-
-BOOSTERS = {
-    "smooth": maboost.SmoothBoostClassifier,
-    "maboost": maboost.MABoostClassifier,
-    "sparse": maboost.SparseBoostClassifier,
-    "mada": maboost.MadaBoostClassifier,
-    "combined": maboost.CombinedBoostClassifier,
-}
 
 
 @click.command()
@@ -106,15 +100,18 @@ BOOSTERS = {
 def train(context: click.Context, data: Path, config: Path | None, **options: Any) -> None:
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
-        options = _configured(context, config, options)
+        options = configured(context, config, options)
     for name in ("out", "report", "checkpoint"):
         check_writable(options[name], f"--{name}")
     checkpoints.check(options, data)
+    model = booster(options)
     table = read_table(data, options["decimal"], lambda name: name == options["domain_column"])
     job = _Job(table, options)
     if not options["as_json"]:
         job.describe(data)
-    model, interrupted = job.fitted(quiet=options["quiet"] or options["as_json"])
+    if not (options["quiet"] or options["as_json"]):
+        model.set_params(verbose=max(options["rounds"] // 10, 1))
+    interrupted = job.fit(model)
     if options["out"] is not None:
         model.save(options["out"])
     if options["report"] is not None:
@@ -135,28 +132,6 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         show(found)
     if interrupted:
         raise SystemExit(INTERRUPTED)
-
-
-def _configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with those of a TOML file where the command line says nothing."""
-    if not config.exists():
-        raise TableError(f"--config {config}: no such file")
-    try:
-        given = tomllib.loads(config.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise TableError(f"--config {config}: {error}") from error
-    known = {p.name: p for p in context.command.params if p.name not in ("config", "data")}
-    aliases = {"json": "as_json", "domain_limit": "limits"}
-    for key, value in given.items():
-        name = aliases.get(key.replace("-", "_"), key.replace("-", "_"))
-        if name not in known:
-            raise TableError(f"--config {config}: unknown option {key!r}")
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            continue
-        if name == "limits" and isinstance(value, dict):
-            value = [f"{k}={v}" for k, v in value.items()]
-        options[name] = known[name].type_cast_value(context, value)
-    return options
 
 
 class _Job:
@@ -235,7 +210,22 @@ class _Job:
                 f"--domain-column {self.roles['domain']!r} is missing in {column.null_count} of "
                 f"{len(column)} rows: name their source, or leave them out"
             )
-        return np.array([str(value) for value in column.to_pylist()])
+        sources = np.array([str(value) for value in column.to_pylist()])
+        self._check_limits(set(sources.tolist()))
+        return sources
+
+    def _check_limits(self, sources: set[str]) -> None:
+        """Every source needs a limit, and every limit a source."""
+        limits = {text.rpartition("=")[0]: text for text in self.options["limits"]}
+        column = f"--domain-column {self.roles['domain']!r}"
+        unlimited = sorted(sources - set(limits))
+        if unlimited:
+            raise TableError(
+                f"{column} has sources without a --domain-limit: {some(unlimited)}; give each "
+                "NAME=LIMIT, or NAME=none for one that must be right"
+            )
+        for name in sorted(set(limits) - sources):
+            raise TableError(f"--domain-limit {limits[name]} names a source that {column} has not")
 
     def describe(self, data: Path) -> None:
         """What was inferred, for a person to check."""
@@ -257,65 +247,15 @@ class _Job:
         if self.options["checkpoint"] is not None:
             console.print(f"checkpoint {checkpoints.told(self.options)}", markup=False)
 
-    def booster(self) -> Any:
-        """The classifier that was asked for."""
-        o = self.options
-        name = o["booster"] or ("combined" if "domain" in self.roles else "smooth")
-        params: dict[str, Any] = {
-            "n_estimators": o["rounds"],
-            "random_state": o["seed"],
-            "n_jobs": o["jobs"],
-            "verbose": 0,
-            **checkpoints.parameters(o),
-        }
-        for option, owner in (
-            ("noise_rate", "smooth"),
-            ("smoothness", "smooth"),
-            ("kappa", "sparse"),
-            ("sparsity", "sparse"),
-        ):
-            if o[option] is not None:
-                if name != owner:
-                    flag = option.replace("_", "-")
-                    raise TableError(f"--{flag} is for --booster {owner}, not for {name}")
-                params[option] = o[option]
-        if o["learning_rate"] is not None:
-            params["learning_rate"] = o["learning_rate"]
-        if o["valid"] is not None:
-            params["early_stopping"] = True
-            if is_number(o["valid"]):
-                params["validation_fraction"] = float(o["valid"])
-        if name == "combined":
-            params["error_limits"] = self._limits()
-        elif "domain" in self.roles or o["limits"]:
-            raise TableError(
-                f"--domain-column and --domain-limit are for --booster combined, not for {name}"
-            )
-        return BOOSTERS[name](**params).set_params(estimator__max_depth=o["max_depth"])
-
-    def _limits(self) -> dict[str, float | None]:
-        if "domain" not in self.roles:
-            raise TableError("--booster combined needs --domain-column")
-        limits: dict[str, float | None] = {}
-        for text in self.options["limits"]:
-            name, _, value = text.rpartition("=")
-            if not name or (value.lower() != "none" and not is_number(value)):
-                raise TableError(f"--domain-limit {text!r} is not NAME=LIMIT with a number or none")
-            limits[name] = None if value.lower() == "none" else float(value)
-        return limits
-
-    def fitted(self, quiet: bool) -> tuple[Any, bool]:
-        """The model, and whether training was interrupted."""
-        model = self.booster()
-        if not quiet:
-            model.set_params(verbose=max(self.options["rounds"] // 10, 1))
+    def fit(self, model: Any) -> bool:
+        """Fit the model; returns whether training was interrupted."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 model.fit(self.X, self.y, **self.fit_options)
             except (ValueError, OSError) as error:
-                raise TableError(checkpoints.in_options(str(error))) from error
+                raise TableError(in_options(str(error))) from error
         notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
         for note in notes:
-            click.echo(f"maboost: {note}", err=True)
-        return model, any(note.startswith("interrupted") for note in notes)
+            click.echo(f"maboost: {in_options(note)}", err=True)
+        return any(note.startswith("interrupted") for note in notes)

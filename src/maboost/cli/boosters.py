@@ -1,0 +1,88 @@
+"""The classifier that the options of ``maboost train`` ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import maboost
+from maboost.cli import checkpoints
+from maboost.cli.common import is_number
+from maboost.cli.words import in_options
+from maboost.data.files import TableError
+
+__all__ = ["BOOSTERS", "booster"]
+
+BOOSTERS = {
+    "smooth": maboost.SmoothBoostClassifier,
+    "maboost": maboost.MABoostClassifier,
+    "sparse": maboost.SparseBoostClassifier,
+    "mada": maboost.MadaBoostClassifier,
+    "combined": maboost.CombinedBoostClassifier,
+}
+OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
+
+
+def booster(options: dict[str, Any]) -> Any:
+    """The classifier; options that cannot be are refused, before any row is read."""
+    name = options["booster"] or ("smooth" if options["domain_column"] is None else "combined")
+    params: dict[str, Any] = {
+        "n_estimators": options["rounds"],
+        "random_state": options["seed"],
+        "n_jobs": options["jobs"],
+        "verbose": 0,
+        **checkpoints.parameters(options),
+        **_own(name, options),
+    }
+    if options["learning_rate"] is not None:
+        params["learning_rate"] = options["learning_rate"]
+    if options["valid"] is not None:
+        params["early_stopping"] = True
+        if is_number(options["valid"]):
+            params["validation_fraction"] = float(options["valid"])
+    if options["jobs"] == 0:
+        raise TableError(
+            "--jobs 0 is no number of threads: leave it out for all cores, or give 1 or more"
+        )
+    made = BOOSTERS[name](**params).set_params(estimator__max_depth=options["max_depth"])
+    try:
+        made._validate_params()
+        made.estimator._validate_params()
+    except ValueError as error:
+        raise TableError(in_options(str(error))) from error
+    return made
+
+
+def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of one booster only."""
+    own = {option: options[option] for option in OWNERS if options[option] is not None}
+    for option in own:
+        if name != OWNERS[option]:
+            flag = option.replace("_", "-")
+            raise TableError(f"--{flag} is for --booster {OWNERS[option]}, not for {name}")
+    if {"noise_rate", "smoothness"} <= set(own):
+        raise TableError("give --smoothness or --noise-rate, not both")
+    if name == "combined":
+        return own | {"error_limits": _limits(options)}
+    if options["domain_column"] is not None or options["limits"]:
+        raise TableError(
+            f"--domain-column and --domain-limit are for --booster combined, not for {name}"
+        )
+    return own
+
+
+def _limits(options: dict[str, Any]) -> dict[str, float | None]:
+    """The error allowed on every source, from --domain-limit."""
+    if options["domain_column"] is None:
+        raise TableError("--booster combined needs --domain-column")
+    limits: dict[str, float | None] = {}
+    for text in options["limits"]:
+        name, _, value = text.rpartition("=")
+        none = value.lower() == "none"
+        if not name or not (none or is_number(value)):
+            raise TableError(f"--domain-limit {text!r} is not NAME=LIMIT with a number or none")
+        if not none and not 0.0 < float(value) < 1.0:
+            raise TableError(
+                f"--domain-limit {text!r} must be in (0, 1), or none for a source that must be right"
+            )
+        limits[name] = None if none else float(value)
+    return limits
