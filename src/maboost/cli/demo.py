@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 import maboost
 from maboost.cli.common import told_in_a_line
 
 __all__ = ["demo"]
 
-NOISE = 0.2
+NOISE, SPLITS = 0.2, 10
+PEER, OURS = "scikit-learn's AdaBoost", "SmoothBoost, defaults"
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Training rows with noisy labels, and test rows with clean ones."""
+
+    X: Any
+    noisy: NDArray[np.str_]
+    flipped: NDArray[np.bool_]
+    X_test: Any
+    y_test: NDArray[np.str_]
+
+
+def _split(seed: int) -> _Split:
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    y = np.array(["malignant", "benign"])[y.to_numpy()]
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+    flipped = np.random.default_rng(seed).random(len(y)) < NOISE
+    noisy = np.where(flipped, np.where(y == "benign", "malignant", "benign"), y)
+    return _Split(X.reset_index(drop=True), noisy, flipped, X_test.reset_index(drop=True), y_test)
+
+
+def _fitted(split: _Split, seed: int) -> dict[str, Any]:
+    """The methods compared, each fitted to the noisy labels."""
+    from sklearn.ensemble import AdaBoostClassifier
+
+    methods = {
+        PEER: AdaBoostClassifier(n_estimators=100, random_state=seed),
+        OURS: maboost.SmoothBoostClassifier(random_state=seed),
+    }
+    return {name: method.fit(split.X, split.noisy) for name, method in methods.items()}
 
 
 @click.command()
@@ -26,34 +64,35 @@ NOISE = 0.2
 @told_in_a_line
 def demo(folder: Path) -> None:
     """Train on bundled data with planted label noise; write the model and the report."""
-    from sklearn.datasets import load_breast_cancer
-    from sklearn.ensemble import AdaBoostClassifier
-    from sklearn.model_selection import train_test_split
-
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    y = np.array(["malignant", "benign"])[y.to_numpy()]
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-    X, X_test = X.reset_index(drop=True), X_test.reset_index(drop=True)
-    flipped = np.random.default_rng(0).random(len(y)) < NOISE
-    noisy = np.where(flipped, np.where(y == "benign", "malignant", "benign"), y)
+    splits = [_split(seed) for seed in range(SPLITS)]
+    models = [_fitted(split, seed) for seed, split in enumerate(splits)]
     click.echo(
-        f"Breast cancer data: {len(y)} training rows, {flipped.sum()} of their labels flipped."
+        f"Breast cancer data, {NOISE:.0%} of the training labels flipped.\n"
+        f"Mean error on clean test labels over {SPLITS} random splits after 100 rounds, and its range: "
+        "one split is noise."
     )
-    model = maboost.SmoothBoostClassifier(random_state=0).fit(X, noisy)
-    peer = AdaBoostClassifier(n_estimators=100, random_state=0).fit(X, noisy)
-    click.echo("Error on clean test labels after 100 rounds:")
-    for name, fitted in (("scikit-learn's AdaBoost", peer), ("SmoothBoost, defaults", model)):
-        click.echo(f"  {name:<24} {1.0 - fitted.score(X_test, y_test):.1%}")
+    errors = {
+        name: [
+            1.0 - fitted[name].score(s.X_test, s.y_test)
+            for fitted, s in zip(models, splits, strict=True)
+        ]
+        for name in models[0]
+    }
+    for name, found in errors.items():
+        click.echo(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
+    first, model = splits[0], models[0][OURS]
+    click.echo(f"\nThe first split: {len(first.noisy)} training rows.")
     suspects = model.suspect_labels()
     issues = suspects.index[suspects["is_label_issue"]]
     click.echo(
-        f"{len(issues)} labels look wrong; {flipped[issues].sum()} of them were flipped, of "
-        f"{flipped.sum()} in all.\n\n{model.certificate_}\n"
+        f"{len(issues)} labels look wrong; {first.flipped[issues].sum()} of them were flipped, of "
+        f"{first.flipped.sum()} in all.\n\n{model.certificate_}\n"
     )
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.maboost")
     maboost.write_report(
-        model, folder / "report.html", X=X, y=noisy, X_test=X_test, y_test=y_test,
+        model, folder / "report.html", X=first.X, y=first.noisy, X_test=first.X_test,
+        y_test=first.y_test,
         title="Breast cancer, a fifth of the labels flipped",
     )  # fmt: skip
     click.echo(f"model   {folder / 'model.maboost'}\nreport  {folder / 'report.html'}")
