@@ -49,6 +49,15 @@ def test_decimal_commas_are_read_by_every_command(tmp_path):
     labels = [row.split(";")[1] for row in rows]
     assert predicted(model, data, "--decimal", ",") == labels
     assert evaluated(model, data, "--decimal", ",")["error"] == 0.0
+    points = written(tmp_path / "us.csv", "x;label", ["1.5;a"])
+    refused(
+        "holds '1.5', which is no number with --decimal ,",
+        "predict",
+        model,
+        points,
+        "--decimal",
+        ",",
+    )
 
 
 # ---------------------------------------------------------------------------- the types of the training

@@ -88,12 +88,12 @@ class TrainedColumns:
             return
         kind = kind_of(column.type)
         if name in self.numbers and kind not in (YES_NO, NUMBERS):
-            values = column.to_pylist() if kind == TEXT else []
-            for value in values:
-                if value is not None and not is_number(str(value).replace(decimal, ".")):
+            for value in column.to_pylist() if kind == TEXT else []:
+                if value is not None and not _is_number(str(value), decimal):
+                    sign = "" if decimal == "." else f" with --decimal {decimal}"
                     raise TableError(
-                        f"{path}: column {name!r} holds {value!r}, which is no number, as it was in the "
-                        "training: correct it, or leave the cell empty"
+                        f"{path}: column {name!r} holds {value!r}, which is no number{sign}, as it was in "
+                        "the training: correct it, or leave the cell empty"
                     )
             raise TableError(
                 f"{path}: column {name!r} holds {column.type}, where it was numbers in the training"
@@ -124,3 +124,8 @@ class TrainedColumns:
     def _looks_known(self, value: Any) -> bool:
         """Whether text reads like one of the classes: other text has made its column text."""
         return isinstance(value, str) and is_number(value) and float(value) in self.classes.tolist()
+
+
+def _is_number(text: str, decimal: str) -> bool:
+    """Whether text is a number with this decimal sign."""
+    return is_number(text.replace(decimal, ".")) and (decimal == "." or "." not in text)
