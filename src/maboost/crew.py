@@ -209,9 +209,8 @@ class Crew:
     _all: list[Crew] = []
 
     def __init__(self, count: int) -> None:
-        turns = (
-            _TURNS if count < available_cores() else 0
-        )  # who watches takes a core from who works
+        # who watches takes a core from who works
+        turns = _TURNS if count < available_cores() else 0
         self.helpers = [_Helper(turns) for _ in range(count)]
         Crew._all.append(self)
 

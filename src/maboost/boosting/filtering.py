@@ -95,9 +95,8 @@ class Filter:
             margins = (2.0 * labels - 1.0) * votes(X)
             chance = np.exp(-np.maximum(margins, 0.0))
             accepted = np.flatnonzero(self.random_state.random_sample(len(labels)) < chance)
-            if (
-                found.accepted + len(accepted) > wanted
-            ):  # the rest of the batch is for the next round
+            # the rest of the batch is for the next round
+            if found.accepted + len(accepted) > wanted:
                 used = int(accepted[wanted - found.accepted - 1]) + 1
                 self._left = X[used:], labels[used:]
                 accepted = accepted[: wanted - found.accepted]

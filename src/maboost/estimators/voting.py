@@ -85,9 +85,8 @@ class Voting:
         else:
             p = np.column_stack([expit(-x), expit(x)])
             winner = (votes > 0.0).astype(np.intp)
-        lost = np.flatnonzero(
-            np.argmax(p, axis=1) != winner
-        )  # votes that differ by a rounding error
+        # votes that differ by a rounding error
+        lost = np.flatnonzero(np.argmax(p, axis=1) != winner)
         p[lost, winner[lost]] = np.nextafter(p[lost].max(axis=1), 1.0)
         return p
 

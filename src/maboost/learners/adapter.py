@@ -152,9 +152,8 @@ class EstimatorProducer(Producer):
             return DummyClassifier(strategy="most_frequent").fit(np.zeros((1, 1)), only)
         X = self.X if rows is None else _safe_indexing(self.X, rows)
         if weighted:
-            return estimator.fit(
-                X, classes[labels], sample_weight=weights.copy()
-            )  # some write to it
+            own = weights.copy()  # some write to it
+            return estimator.fit(X, classes[labels], sample_weight=own)
         return estimator.fit(X, classes[labels])
 
 

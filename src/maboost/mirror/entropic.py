@@ -79,9 +79,8 @@ def _exponentials(theta: Array, measure: BaseMeasure, p: Array) -> float:
             for start in range(a, b, _BLOCK):
                 block = theta[start : min(start + _BLOCK, b)]
                 np.exp(block, out=p[start : start + block.size])
-                top = max(
-                    top, float(block.max())
-                )  # after: it waits for memory, exponentials do not
+                # after: it waits for memory, exponentials do not
+                top = max(top, float(block.max()))
         return top
 
     return max(measure.threads.over(theta.size, work))

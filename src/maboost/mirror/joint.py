@@ -155,9 +155,8 @@ def _by_leaf_sums(
         step += min(max(move, -longest), longest)
         if not 0.0 < step * reach < _FARTHEST:
             return None
-        if (
-            abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step
-        ):  # rounding is all that is left
+        # where rounding is all that is left
+        if abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
     return Corrected(step, None)

@@ -230,9 +230,8 @@ class Corrective(Component):
     def _reaching_step(s: Situation, worst: float) -> float:
         """So long that the error bound falls to its floor: each unit gains at least `worst`."""
         measure, domain = s.measure, s.ascent.domain
-        if (
-            not domain.normalised
-        ):  # the hypercube: e^(theta - step * worst) below half the least row
+        # the hypercube: e^(theta - step * worst) below half the least row
+        if not domain.normalised:
             top = max(measure.maximum(s.state.theta), 0.0)
             return (top + math.log(2.0 * measure.width / measure.smallest_row)) / worst
         caps = measure.maximum(np.atleast_1d(domain.row_caps()))
