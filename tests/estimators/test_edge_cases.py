@@ -206,7 +206,7 @@ def test_error_limits_lie_strictly_between_zero_and_one(limit):
         ({"a": 0.1, "b": None, "c": 0.2}, SOURCE, r"error_limits names \['c'\], but no row"),
         ({"a": 0.1}, SOURCE, r"sample_domain has \['b'\], which error_limits does not name"),
         (None, SOURCE, r"sample_domain has \['a', 'b'\], which error_limits does not name"),
-        ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry a row \(60\), got \(7,\)"),
+        ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry a row \(60\), got shape \(7,\)"),
     ],
 )
 def test_sources_and_limits_must_match(limits, source, message):

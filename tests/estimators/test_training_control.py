@@ -233,6 +233,8 @@ def test_what_cannot_be_held_out_is_an_error():
     X, y, _, _ = noisy()
     model = SmoothBoostClassifier(early_stopping=True)
     with pytest.raises(ValueError, match="groups must have one entry a row"):
+        clone(model).set_params(early_stopping=False).fit(X, y, groups=y[1:])
+    with pytest.raises(ValueError, match="groups must have one entry a row"):
         model.fit(X, y, groups=[1, 2])
     with pytest.raises(ValueError, match="holds out 0 of 1000 rows"):
         model.fit(X, y, groups=np.zeros(len(y)))

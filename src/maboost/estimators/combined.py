@@ -250,11 +250,8 @@ class CombinedBoostClassifier(BoostingClassifier):
             limits: dict[Any, float | None] = {"all": None}
         else:
             limits = dict(self.error_limits or {})
-        sources = np.asarray(sample_domain)
-        refuse_missing(sources, "sample_domain", "sources")
-        if sources.shape != (n,):
-            raise ValueError(f"sample_domain must have one entry a row ({n}), got {sources.shape}")
-        sources = sources[weights.kept]
+        refuse_missing(np.asarray(sample_domain), "sample_domain", "sources")
+        sources = rows.of_kept(sample_domain, "sample_domain")
         members = {name: sources == name for name in distinct_values(sources, rows.comm).tolist()}
         for name in members:
             if name not in limits and isinstance(name, int) and name < 0:

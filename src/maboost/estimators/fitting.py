@@ -86,6 +86,7 @@ class Fitting(Voting):
         checkpoint: Checkpoint | None,
     ) -> Self:
         random_state = rows.random_state
+        grouping = None if groups is None else rows.of_kept(groups, "groups")
         self.classes_ = rows.classes
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
@@ -93,7 +94,7 @@ class Fitting(Voting):
             seed = resume["seed"] if resume else stored.seed if stored else None
             if seed is None:
                 seed = int(random_state.randint(2**31 - 1))
-            rows, validation = self._held_out(rows, groups, seed)
+            rows, validation = self._held_out(rows, grouping, seed)
         self._begin(rows)
         booster, sources = self._plan(rows)
         if len(self.classes_) == 1:
@@ -138,17 +139,9 @@ class Fitting(Voting):
         )  # fmt: skip
 
     def _held_out(
-        self, rows: TrainingRows, groups: ArrayLike | None, seed: int
+        self, rows: TrainingRows, groups: NDArray[Any] | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
         """The rows to train on, and those that watch."""
-        if groups is not None:
-            groups = np.asarray(groups)
-            if groups.shape != rows.weights.kept.shape:
-                raise ValueError(
-                    f"groups must have one entry a row ({rows.weights.kept.size}), got shape "
-                    f"{groups.shape}"
-                )
-            groups = groups[rows.weights.kept]
         fraction = float(self.validation_fraction)
         classes = len(rows.classes)
         out = held_out(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows
@@ -35,7 +35,7 @@ def held_out(
     weights: Array,
     fraction: float,
     seed: int,
-    groups: ArrayLike | None = None,
+    groups: NDArray[Any] | None = None,
     comm: Communicator | None = None,
 ) -> NDArray[np.bool_]:
     """Which rows to hold out: of every class the lowest places that hold `fraction` of its weight.
@@ -45,11 +45,6 @@ def held_out(
     """
     comm = comm or SerialCommunicator()
     if groups is not None:
-        groups = np.asarray(groups)
-        if groups.shape != labels.shape:
-            raise ValueError(
-                f"groups must have one entry a row ({len(labels)}), got shape {groups.shape}"
-            )
         return _lowest(places(groups.reshape(-1, 1), seed), weights, fraction, comm)
     where = places(X, seed)
     chosen = np.zeros(len(labels), dtype=bool)

@@ -64,6 +64,15 @@ class TrainingRows:
         kept = self.weights.kept
         return self.given if kept.all() else _safe_indexing(self.given, np.flatnonzero(kept))
 
+    def of_kept(self, values: Any, name: str) -> NDArray[Any]:
+        """What the user says of each of his rows, for these."""
+        array, kept = np.asarray(values), self.weights.kept
+        if array.shape != kept.shape:
+            raise ValueError(
+                f"{name} must have one entry a row ({kept.size}), got shape {array.shape}"
+            )
+        return array[kept]
+
     def close(self) -> None:
         """Give back what rows on disk have borrowed."""
         if hasattr(self.X, "close"):
