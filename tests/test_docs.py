@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks_run(page, folder):
-    names = {"__name__": "page"}
+    names = {"__name__": "__main__"}  # as a script: what stands under its guard runs too
     for language, line, text in blocks(page):
         if language in RUN:
             RUN[language](page, line, text, names)
