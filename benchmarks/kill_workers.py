@@ -49,7 +49,7 @@ def all_there(client: Any) -> tuple[Any, Any]:
 
 
 def kill(client: Any, name: str, path: Path, rng: np.random.Generator, whole: Any) -> float:
-    """Kill one worker; the seconds until the client knew."""
+    """Kill one worker; the seconds from the call of fit until the client knew."""
     from tests.distributed import faults
     from tests.distributed.shards import assert_same
 
@@ -114,13 +114,13 @@ def page(found: dict[str, list[float]]) -> str:
         f"on {WORKERS} workers, one of which is killed (`kill -9`) at a moment drawn at random within the phase. Each time the "
         "client raised `WorkerLostError` naming that worker, no process and no tracker was left over, and the fit, resumed from its "
         "checkpoint, ended with the bits of one that was never disturbed.", "",
-        "| killed in | times | known after, median | at most |", "|---|---|---|---|",
+        "| killed in | times | from the call of `fit` to the error, median | at most |", "|---|---|---|---|",
     ]  # fmt: skip
     lines += [
         f"| {name} | {len(seconds)} | {statistics.median(seconds):.1f} s | {max(seconds):.1f} s |"
         for name, seconds in found.items()
     ]
-    lines += ["", "Seconds are from the call of `fit` to the error.", ""]
+    lines += ["", "So the time up to the kill is in it.", ""]
     return "\n".join(lines)
 
 
@@ -141,7 +141,7 @@ def main() -> None:
             paths = [Path(folder, f"{place}.{i}") for i in range(options.times)]
             found[name] = [kill(client, name, path, rng, whole) for path in paths]
             print(
-                f"{name}: {options.times} kills, known after {max(found[name]):.1f} s at most",
+                f"{name}: {options.times} kills, {max(found[name]):.1f} s from fit to error at most",
                 flush=True,
             )
     print(page(found))
