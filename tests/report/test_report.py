@@ -529,7 +529,7 @@ def test_wrong_arguments(tmp_path, smooth, rows, message):
 
 def test_a_missing_extra_is_named(tmp_path, smooth, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install maboost\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install 'maboost\[report\]'"):
         write_report(smooth, tmp_path / "r.html")
 
 

@@ -69,7 +69,9 @@ def to_lightgbm(model: Any) -> Booster:
     try:
         import lightgbm
     except ImportError as error:
-        raise ImportError("to_lightgbm() needs lightgbm: pip install maboost[lightgbm]") from error
+        raise ImportError(
+            "to_lightgbm() needs lightgbm: pip install 'maboost[lightgbm]'"
+        ) from error
     return lightgbm.Booster(model_str=lightgbm_text(model))
 
 

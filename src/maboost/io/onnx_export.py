@@ -67,7 +67,7 @@ def to_onnx(model: Any) -> ModelProto:
         import onnx
         from onnx import TensorProto, helper
     except ImportError as error:
-        raise ImportError("to_onnx() needs onnx: pip install maboost[onnx]") from error
+        raise ImportError("to_onnx() needs onnx: pip install 'maboost[onnx]'") from error
     rounds = parts_by_round(model, "to_onnx()")
     labels = _labels(model.classes_)
     asked = _set_columns(rounds)

@@ -1,6 +1,6 @@
 """Pictures of a fitted booster, one line each, in the style of scikit-learn's displays.
 
-Needs matplotlib: ``pip install maboost[plot]``.
+Needs matplotlib: ``pip install 'maboost[plot]'``.
 """
 
 from maboost.plot.bounds import BoundDisplay

@@ -55,7 +55,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("maboost.plot needs matplotlib: pip install maboost[plot]") from error
+        raise ImportError("maboost.plot needs matplotlib: pip install 'maboost[plot]'") from error
     return plt
 
 

@@ -1,6 +1,6 @@
 """The HTML report of a fitted booster: one file that a manager reads and a statistician checks.
 
-Needs jinja2: ``pip install maboost[report]``.
+Needs jinja2: ``pip install 'maboost[report]'``.
 """
 
 from maboost.report.writer import write_report

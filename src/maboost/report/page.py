@@ -70,7 +70,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError("the report needs jinja2: pip install maboost[report]") from error
+        raise ImportError("the report needs jinja2: pip install 'maboost[report]'") from error
     environment = Environment(
         loader=PackageLoader("maboost.report"),
         autoescape=True,

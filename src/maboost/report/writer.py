@@ -44,7 +44,7 @@ def write_report(
     """Write what a fitted booster learned, and what is certified, as one HTML file.
 
     The file needs nothing else: no network, no fonts, no scripts from elsewhere. It is the same, byte
-    for byte, for the same model, rows and versions. Needs jinja2: ``pip install maboost[report]``.
+    for byte, for the same model, rows and versions. Needs jinja2: ``pip install 'maboost[report]'``.
 
     Parameters
     ----------
