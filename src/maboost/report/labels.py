@@ -56,7 +56,7 @@ def _margin_blocks(subject: Subject) -> list[Any]:
     words = (
         "A row's margin is the share of the vote for its label less the largest share for another: 1 "
         "is a unanimous right vote, below 0 the vote is wrong. A curve's height at 0 is the error. "
-        "Good curves lie to the right."
+        "What matters is the left end: fewer rows below 0, and the worst less far below."
     )
     return [
         Paragraph(words),
