@@ -62,8 +62,9 @@ def page(
         "The aim: of all boosters the best mean rank at 20 % noise of each kind, and no worse than "
         "LightGBM on clean labels. RandomForest is in the tables but is no booster.",
         report.verdict(found),
-        "The best of our four in hindsight is a favourable reading: our four stand against the best of the "
-        "others, where whoever must choose beforehand has one. The table after the next has each by "
+        "The best of ours in hindsight is a favourable reading: MABoost, SmoothBoost, SparseBoost and "
+        "MadaBoost stand against the best of the others, where whoever must choose beforehand has one. "
+        "CombinedBoost is not among them, since it needs sources. The table of mean ranks has each by "
         "itself. A study of this size can call only these gaps significant, over all nine methods:",
         report.significant_table(found),
         report.ranks_in_words(found),
