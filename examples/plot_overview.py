@@ -1,8 +1,9 @@
 """One data set, three distributions: the picture of the README.
 
-Run it to write docs/images/overview.png.
+Run it to write docs/images/overview.png, or with ``--out`` another file.
 """
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -14,8 +15,13 @@ from sklearn.datasets import load_digits
 
 from maboost import MABoostClassifier, SmoothBoostClassifier, SparseBoostClassifier
 
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
+
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=PICTURE, help="where to write the picture")
+    target = parser.parse_args().out
     X, y = load_digits(return_X_y=True)
     y = y % 2
     models = {
@@ -50,10 +56,8 @@ def main() -> None:
     )
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    target = Path(__file__).parent.parent / "docs" / "images" / "overview.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=110)
-    print(f"wrote {target.relative_to(Path(__file__).parent.parent)}")
+    print(f"wrote {target}")
 
 
 if __name__ == "__main__":
