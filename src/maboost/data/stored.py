@@ -1,9 +1,9 @@
 """Rows that stay on disk: Parquet files read in batches, binned once into a memory-mapped cache.
 
 What is resident is the state of every row (its label, weight, dual point, density, margin, the sums of
-evidence and what a round adds to them: about 150 bytes at the peak with two classes) and, before the
-first round, a few columns of the binning sample; the bins themselves, one byte a cell, are mapped from a
-file and read by the passes that need them.
+evidence and what a round adds to them) and, before the first round, a few columns of the binning sample:
+with two classes some 100 MiB and about 100 to 150 bytes a row. The bins themselves, one byte a cell, are
+mapped from a file and read by the passes that need them.
 """
 
 from __future__ import annotations
