@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
-	@echo "make test    run all tests"
+	@echo "make test    run all tests but those in a browser"
 	@echo "make test-browser   open the report in a real Chromium (installed where that is permitted)"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs/index.html"
