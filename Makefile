@@ -13,7 +13,7 @@ help:
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs/index.html"
 	@echo "make test-dist   build wheel and sdist, install the wheel into an empty environment, run the tests there"
-	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed)"
+	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed); about half an hour on two cores"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
