@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import examples
 from tests.implementations import Elastic
-from tests.io.version_1 import DATA, as_version_1
+from tests.io.versions import DATA, as_version_1, as_version_2
 
 import maboost
 from maboost import (
@@ -468,11 +468,35 @@ def test_version_1_becomes_the_current_version(expected, tmp_path):
     assert loaded.decision_function(X).tolist() == expected["decision_function"]
 
 
+def test_version_2_is_read_and_becomes_the_current_version(tmp_path):
+    expected = json.loads((DATA / "version_2.json").read_text())
+    X = np.array(expected["rows"], dtype=float)
+    model = load_model(DATA / "version_2.maboost")
+    for one in (model, round_trip(model, tmp_path)):
+        assert one.decision_function(X).tolist() == expected["decision_function"]
+        assert str(one.certificate_) == expected["certificate"]
+        assert one.certificate_.bound.potential == 1.0
+
+
+@pytest.mark.parametrize("bound", [3, {"potential": 1.0}, {"hypercube": 1}, "no certificate"])
+def test_version_2_has_no_later_parts(binary, bound, tmp_path):
+    arrays, document = as_version_2(*_parts(binary))
+    if bound == "no certificate":
+        document["certificate"] = bound
+    else:
+        own = document["certificate"]["bound"]
+        changed = own | bound if isinstance(bound, dict) else bound
+        document["certificate"] = document["certificate"] | {"bound": changed}
+    (tmp_path / "m").write_bytes(pack(arrays, document))
+    with pytest.raises(ModelFormatError, match="certificate"):
+        load_model(tmp_path / "m")
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (3, r"schema version 3; .* reads 1, 2: install a newer one"),
-        (0, r"schema version 0; .* reads 1, 2$"),
+        (4, r"schema version 4; .* reads 1, 2, 3: install a newer one"),
+        (0, r"schema version 0; .* reads 1, 2, 3$"),
         ("2", "schema must be a whole number"),
         (None, "schema must be a whole number"),
     ],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maboost.boosting.history import History
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.regularizers import Regularizer
+from maboost.mirror.regularizers import Euclidean, Regularizer
 
 __all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound"]
 
@@ -34,8 +34,11 @@ class ErrorBound:
 
     .. math:: \varepsilon \le \max\bigl(1/\min_i k_i,\; (K-1)\,\beta^{-1}(G)\bigr)
 
-    On the hypercube (MadaBoost) the potential :math:`\Phi = 1 - G` takes the place of
-    :math:`\beta^{-1}(G)`.
+    Off the plane of mass one a potential takes the place of :math:`\beta^{-1}(G)`: on the hypercube
+    (MadaBoost) :math:`\Phi = 1 - G`; on the orthant (SparseBoost without a penalty)
+    :math:`\sum_i D_i s_i^2 = 1 - 2G`, since a step adds :math:`\eta_t d_{t,i}` to :math:`s_i` and cutting at
+    zero only raises it, so that :math:`s_i \ge 1 - M_i \ge 1` on every row that is wrong. That is below
+    Theorem 4's :math:`1/(1+2G)`, which cannot fall under one half.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -45,22 +48,27 @@ class ErrorBound:
     """
 
     regularizer: Regularizer
-    hypercube: bool
+    potential: float  # what a unit of gain takes from it; 0 where there is none
     width: int
     floor: float
 
     @classmethod
-    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
-        """The bound of a booster on these rows."""
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, penalised: bool = False) -> ErrorBound:
+        """The bound of a booster on these rows; `penalised` where steps have an l1 term."""
         caps = ascent.domain.row_caps()
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
-        return cls(ascent.regularizer, ascent.domain.is_hypercube, measure.width, min(floor, 1.0))
+        potential = 0.0
+        if ascent.domain.is_hypercube:
+            potential = 1.0
+        elif not (ascent.domain.normalised or penalised) and type(ascent.regularizer) is Euclidean:
+            potential = 2.0
+        return cls(ascent.regularizer, potential, measure.width, min(floor, 1.0))
 
     def pairs(self, gain: float) -> float:
         """The largest base mass of wrong pairs that a total gain allows."""
-        if self.hypercube:
-            return min(max(1.0 - gain, _ROUNDING), 1.0)
+        if self.potential:
+            return min(max(1.0 - self.potential * gain, _ROUNDING), 1.0)
         return self.regularizer.error_level(gain)
 
     def __call__(self, gain: float) -> float:
@@ -76,30 +84,35 @@ class MarginBound:
     r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
 
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin. On the hypercube it is
-    :math:`(G - 1 + D)/D` with D the measure of the lightest entry.
+    mass on the lightest row, which makes the bound one on the smallest margin. With D the measure of the
+    lightest entry it is :math:`(G - 1 + D)/D` on the hypercube, and :math:`1 - \sqrt{(1-2G)/D}` on the orthant
+    without a penalty, where :math:`s_i \ge 1 - M_i` (see :class:`ErrorBound`).
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
-    >>> bound = MarginBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
+    >>> ascent, measure = smooth(4.0).ascent, BaseMeasure(np.ones(100))
+    >>> bound = MarginBound.of(ascent, measure, ErrorBound.of(ascent, measure))
     >>> round(bound(2.0), 4)  # 2 - log 4
     0.6137
     """
 
     start: float
     unit: float
+    square: bool = False
 
     @classmethod
-    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> MarginBound:
-        """For a mirror ascent over the rows of a measure."""
-        if ascent.domain.is_hypercube:
-            lightest = measure.smallest_row / measure.width
-            return cls(1.0 - lightest, lightest)
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, bound: ErrorBound) -> MarginBound:
+        """For a mirror ascent over the rows of a measure, with this bound of the error."""
+        lightest = measure.smallest_row / measure.width
+        if bound.potential:
+            return cls(1.0 - lightest, lightest, square=bound.potential == 2.0)
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
         highest = min(highest * measure.width, ascent.regularizer.upper)
         return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)), 1.0)
 
     def __call__(self, gain: float) -> float:
+        if self.square:
+            return 1.0 - math.sqrt(max(1.0 - 2.0 * gain, _ROUNDING) / self.unit)
         return (gain - self.start) / self.unit
 
 

@@ -125,7 +125,7 @@ def _group(name: Any, its: GroupBound) -> dict[str, Any]:
 def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
     return {
         "regularizer": encoder.value(its.regularizer, "regularizer"),
-        "hypercube": bool(its.hypercube),
+        "potential": float(its.potential),
         "width": int(its.width),
         "floor": float(its.floor),
     }
@@ -187,6 +187,7 @@ def _read_bound(
         "certificate.bound.regularizer must be a regularizer",
     )
     width = found.integer("width", n_classes - 1, n_classes - 1)
-    bound = ErrorBound(regularizer, found.flag("hypercube"), width, found.number("floor", 0, 1))
+    potential = found.number("potential", 0, 2)
+    bound = ErrorBound(regularizer, potential, width, found.number("floor", 0, 1))
     found.finish()
     return bound

@@ -1,6 +1,7 @@
 """The versions of the model file, and how older ones become the current one.
 
-Version 1 had neither a scale of the probabilities nor the errors of data sources.
+Version 1 had neither a scale of the probabilities nor the errors of data sources, version 2 only one kind of
+potential that bounds the error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from maboost.io.fields import Fields, require
 __all__ = ["FORMAT", "SCHEMA", "upgraded"]
 
 FORMAT = "maboost model"
-SCHEMA = 2
+SCHEMA = 3
 
 Parts = tuple[Arrays, dict[str, Any]]
 
@@ -54,4 +55,20 @@ def _from_1(arrays: Arrays, document: dict[str, Any]) -> Parts:
     )
 
 
-_UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {1: _from_1}
+def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
+    """The potential was that of the hypercube, or none."""
+    certificate = document.get("certificate")
+    require(isinstance(certificate, dict), "the document has no object 'certificate'")
+    bound = document["certificate"].get("bound")
+    if bound is None:
+        return arrays, document
+    require(isinstance(bound, dict), "certificate.bound must be an object or null")
+    require("potential" not in bound, "schema 2 has no field 'certificate.bound.potential'")
+    fields = Fields(bound, "certificate.bound")
+    potential = 1.0 if fields.flag("hypercube") else 0.0
+    bound = {name: value for name, value in bound.items() if name != "hypercube"}
+    changed = document["certificate"] | {"bound": bound | {"potential": potential}}
+    return arrays, document | {"certificate": changed}
+
+
+_UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {1: _from_1, 2: _from_2}

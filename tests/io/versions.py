@@ -1,6 +1,6 @@
-"""Files of schema version 1: how they differed, and how data/version_1.maboost was made.
+"""Files of older schema versions: how they differed, and how those in data/ were made.
 
-``python -m tests.io.version_1`` writes the data again; the committed files are the contract, so that is
+``python -m tests.io.versions`` writes the data again; the committed files are the contract, so that is
 only for a new kind of old file.
 """
 
@@ -9,16 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-from maboost import CombinedBoostClassifier
+from maboost import CombinedBoostClassifier, MadaBoostClassifier
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
 
 DATA = Path(__file__).parent / "data"
 
 
+def as_version_2(arrays, document):
+    """The parts of a current file as version 2 had them."""
+    bound = dict(document["certificate"]["bound"])
+    bound["hypercube"] = bound.pop("potential") == 1.0
+    certificate = document["certificate"] | {"bound": bound}
+    return dict(arrays), document | {"schema": 2, "certificate": certificate}
+
+
 def as_version_1(arrays, document):
     """The parts of a current file as version 1 had them."""
-    arrays, document = dict(arrays), dict(document)
+    arrays, document = as_version_2(arrays, document)
     del arrays["group_errors"], document["probability_scale"]
     columns = [c for c in document["history"]["columns"] if c not in ("val_score", "bytes_read")]
     arrays["history"] = arrays["history"][:, : len(columns)]
@@ -26,11 +34,16 @@ def as_version_1(arrays, document):
     return arrays, document | {"schema": 1}
 
 
-def make():
+def rows_and_labels():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 4)).round(2)
     X[rng.random(X.shape) < 0.05] = np.nan
     y = np.array(["high", "low", "middle"])[np.digitize(np.nansum(X[:, :2], axis=1), [-0.7, 0.7])]
+    return X, y
+
+
+def make():
+    X, y = rows_and_labels()
     source = np.where(np.arange(120) % 3 == 0, "trusted", "scraped")
     model = CombinedBoostClassifier(
         error_limits={"trusted": None, "scraped": 0.2}, n_estimators=6, random_state=0
@@ -38,7 +51,17 @@ def make():
     model.fit(X, y, sample_domain=source)
     model.probability_scale_ = 2.0
     (DATA / "version_1.maboost").write_bytes(pack(*as_version_1(*_parts(model))))
-    rows = X[:12]
+    write_expected(model, X[:12], "version_1.json")
+
+
+def make_2():
+    X, y = rows_and_labels()
+    model = MadaBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
+    (DATA / "version_2.maboost").write_bytes(pack(*as_version_2(*_parts(model))))
+    write_expected(model, X[:12], "version_2.json")
+
+
+def write_expected(model, rows, name):
     expected = {
         "rows": [[None if np.isnan(v) else v for v in row] for row in rows],
         "decision_function": model.decision_function(rows).tolist(),
@@ -46,8 +69,9 @@ def make():
         "predict": model.predict(rows).tolist(),
         "certificate": str(model.certificate_),
     }
-    (DATA / "version_1.json").write_text(json.dumps(expected, indent=1) + "\n")
+    (DATA / name).write_text(json.dumps(expected, indent=1) + "\n")
 
 
 if __name__ == "__main__":
     make()
+    make_2()
