@@ -99,7 +99,8 @@ def rounds_of(
     `before` is called with a run's name before each of its rounds, and not timed.
 
     A short rest comes between them: OpenMP's threads go on spinning for some milliseconds after their
-    work, on cores that belong to the next one.
+    work, on cores that belong to the next one. After it a round is run that is not timed, since threads that
+    sleep take long to wake, which in a fit they do once and not in every round.
     """
     for name, run in runs.items():
         for _ in range(warm):
@@ -108,7 +109,10 @@ def rounds_of(
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            time.sleep(REST if len(runs) > 1 else 0.0)
+            if len(runs) > 1:
+                time.sleep(REST)
+                before(name)
+                run()
             before(name)
             began = time.perf_counter()
             run()

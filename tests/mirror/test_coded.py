@@ -74,6 +74,27 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name, width):
         state = ascent.move(state, d, plain.size, measure, guess=plain.guess).state
 
 
+@examples(100)
+@given(
+    seeds, st.sampled_from(sorted(GEOMETRIES)), st.booleans(), st.sampled_from([0.3, 0.01, 1e-4])
+)
+def test_newtons_method_does_not_mind_small_losses(seed, name, codes, scale):
+    """A direction that is so much shorter has a step that is so much longer."""
+    rng = np.random.default_rng(seed)
+    ascent, measure = GEOMETRIES[name], BaseMeasure(rng.uniform(0.2, 3.0, size=40))
+    coded, state = coded_direction(rng, 40), ascent.start(measure)
+    short = Coded(scale * coded.values, coded.codes)
+    edge = -measure.integral(state.density * whole_direction(coded)) / state.mass
+    directions = (coded, short) if codes else (whole_direction(coded), whole_direction(short))
+    whole, part = (
+        joint_corrective(ascent, state, d, e, measure)
+        for d, e in zip(directions, (edge, scale * edge), strict=True)
+    )
+    assert (whole is None) == (part is None)
+    if whole is not None and edge > 1e-3:
+        assert part.step * scale == pytest.approx(whole.step, rel=1e-8)
+
+
 def capped_by_bisection(theta, regularizer, caps, width):
     """The density at a dual point whose rows come down, each by a shift of its own, to their caps."""
     rows, (floor, _) = theta.reshape(-1, width), regularizer.grad_limits()

@@ -60,16 +60,16 @@ def joint_corrective(
     problem = pass_for(ascent, state, direction, measure, l1)
     if problem is None:
         return None
-    plane = ascent.domain.normalised
-    step, shift = min(edge * state.mass, 0.9), 0.0
+    plane, reach = ascent.domain.normalised, _reach(direction, measure)
+    step, shift = min(edge * state.mass / reach, 0.9) / reach, 0.0
     if problem.by_factors and plane and isinstance(direction, Coded):
         step, shift = _without_caps(direction, state, edge, measure) or (step, shift)
-    previous, reach = math.inf, _reach(direction)
+    previous = math.inf
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
         slope = loss + l1
-        residual = max(abs(slope), abs(off))
+        residual = max(abs(slope) / reach, abs(off))
         scale = 1.0 if plane else state.mass
         if residual <= 2e-14 * scale or (residual < 1e-11 * scale and residual >= previous):
             return None if problem.clipped else Corrected(step, shift if plane else None)
@@ -93,7 +93,7 @@ def _without_caps(
 ) -> tuple[float, float] | None:
     """Where the method ends if no cap matters: a good place to start."""
     found = _by_leaf_sums(coded, state, edge, measure)
-    if found is None or found.step * _reach(coded) > _FAR:
+    if found is None or found.step * _reach(coded, measure) > _FAR:
         return None
     return found.step, coded.log_mean_exp(found.step, state.density, measure)
 
@@ -112,7 +112,7 @@ def shorter_shift(
     """
     if not isinstance(direction, Coded) or found.shift is None:
         return None
-    if found.step * _reach(direction) > _FAR:
+    if found.step * _reach(direction, measure) > _FAR:
         return None
     if type(ascent.regularizer) is not Entropy or ascent.update != "active":
         return None
@@ -123,14 +123,15 @@ def shorter_shift(
     return free + 0.5 * share * (1.0 + share) * added
 
 
-def _reach(direction: Array | Coded) -> float:
+def _reach(direction: Array | Coded, measure: BaseMeasure) -> float:
     """The largest magnitude of a direction's entries: what a unit of step does at most to a logarithm.
 
     The losses of trees of many classes are small, and their steps long.
     """
-    if not isinstance(direction, Coded):
-        return 1.0
-    return max(float(np.max(np.abs(direction.values))), 1e-300)
+    if isinstance(direction, Coded):
+        return max(float(np.max(np.abs(direction.values))), 1e-300)
+    low, high = measure.extent(direction)
+    return max(-low, high, 1e-300)
 
 
 def _by_leaf_sums(
@@ -139,7 +140,7 @@ def _by_leaf_sums(
     """Entropy on the simplex: the next edge needs only the masses of the codes."""
     masses, d = coded.masses(state.density, measure, state.mass), coded.values
     held = masses > 0.0
-    masses, d, reach = masses[held], d[held], _reach(coded)
+    masses, d, reach = masses[held], d[held], _reach(coded, measure)
     if not np.any(d > 0.0):
         return None
     powers = np.stack([masses, masses * d, masses * d * d])
