@@ -127,7 +127,6 @@ def integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int6
         return whole
     own = np.array([len(weights)]), np.array([weights.max(initial=0.0)])
     (count,), (top,) = (x.tolist() for x in reduced([(own[0], "sum"), (own[1], "max")], comm))
-    # a power of two, so that small whole weights are whole in any number of rows
     unit = math.ldexp(1.0, math.frexp(top)[1] - 61 + count.bit_length())
     return np.maximum(np.rint(weights / unit), 1.0).astype(np.int64), unit
 

@@ -58,11 +58,7 @@ class ErrorBound:
         caps = ascent.domain.row_caps()
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
-        potential = 0.0
-        if ascent.domain.is_hypercube:
-            potential = 1.0
-        elif not (ascent.domain.normalised or penalised) and type(ascent.regularizer) is Euclidean:
-            potential = 2.0
+        potential = _potential(ascent, penalised)
         return cls(ascent.regularizer, potential, measure.width, min(floor, 1.0))
 
     def pairs(self, gain: float) -> float:
@@ -79,41 +75,49 @@ class ErrorBound:
         return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
 
 
+def _potential(ascent: MirrorAscent, penalised: bool) -> float:
+    """What a unit of gain takes from the potential that bounds the error; 0 where there is none."""
+    if ascent.domain.is_hypercube:
+        return 1.0
+    free = not ascent.domain.normalised and type(ascent.regularizer) is Euclidean
+    return 2.0 if free and not penalised else 0.0
+
+
 @dataclass(frozen=True)
 class MarginBound:
     r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
 
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin. With D the measure of the
-    lightest entry it is :math:`(G - 1 + D)/D` on the hypercube, and :math:`1 - \sqrt{(1-2G)/D}` on the orthant
-    without a penalty, where :math:`s_i \ge 1 - M_i` (see :class:`ErrorBound`).
+    mass on the lightest row, which makes the bound one on the smallest margin. Where there is a potential
+    :math:`1 - pG` (see :class:`ErrorBound`) and D is the measure of the lightest entry, it is
+    :math:`1 - ((1 - pG)/D)^{1/p}`: an entry of margin M < 1 alone has :math:`D(1 - M)^p` of it or more.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
-    >>> ascent, measure = smooth(4.0).ascent, BaseMeasure(np.ones(100))
-    >>> bound = MarginBound.of(ascent, measure, ErrorBound.of(ascent, measure))
+    >>> bound = MarginBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
     >>> round(bound(2.0), 4)  # 2 - log 4
     0.6137
     """
 
     start: float
-    unit: float
-    square: bool = False
+    potential: float = 0.0
+    lightest: float = 1.0
 
     @classmethod
-    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, bound: ErrorBound) -> MarginBound:
-        """For a mirror ascent over the rows of a measure, with this bound of the error."""
-        lightest = measure.smallest_row / measure.width
-        if bound.potential:
-            return cls(1.0 - lightest, lightest, square=bound.potential == 2.0)
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, penalised: bool = False) -> MarginBound:
+        """For a mirror ascent over the rows of a measure; `penalised` where steps have an l1 term."""
+        potential = _potential(ascent, penalised)
+        if potential:
+            return cls(0.0, potential, measure.smallest_row / measure.width)
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
         highest = min(highest * measure.width, ascent.regularizer.upper)
-        return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)), 1.0)
+        return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)))
 
     def __call__(self, gain: float) -> float:
-        if self.square:
-            return 1.0 - math.sqrt(max(1.0 - 2.0 * gain, _ROUNDING) / self.unit)
-        return (gain - self.start) / self.unit
+        if not self.potential:
+            return gain - self.start
+        left = max(1.0 - self.potential * gain, _ROUNDING)
+        return 1.0 - math.pow(left / self.lightest, 1.0 / self.potential)
 
 
 @dataclass(frozen=True)

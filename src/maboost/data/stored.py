@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -300,7 +299,7 @@ class StoredTable(Rows):
         """A hash of what the files are: names, sizes, times of change, columns, and the filter."""
         if not hasattr(self.dataset, "files"):  # in memory
             return super().fingerprint()
-        files = sorted(map(_absolute, self.dataset.files))
+        files = _absolute(self.dataset.files, self.dataset.filesystem)
         known = [(f.path, f.size, f.mtime_ns) for f in self.dataset.filesystem.get_file_info(files)]
         chosen = str(self.dataset._scan_options.get("filter"))
         text = json.dumps([known, self.features, str(self.dataset.schema), chosen])
@@ -369,9 +368,12 @@ def _fragments(dataset: Any) -> list[Any]:
     return [] if dataset._scan_options else list(dataset.get_fragments())
 
 
-def _absolute(file: str) -> str:
-    """The same file from any folder; those of other file systems are that already."""
-    return str(Path(file).resolve()) if os.path.exists(file) else file
+def _absolute(files: list[str], filesystem: Any) -> list[str]:
+    """The same files from any folder; those of other file systems are that already."""
+    from pyarrow.fs import LocalFileSystem
+
+    local = isinstance(filesystem, LocalFileSystem)
+    return sorted(str(Path(file).resolve()) if local else file for file in files)
 
 
 def _check_files(dataset: Any) -> None:

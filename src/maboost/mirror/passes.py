@@ -8,6 +8,7 @@ their codes alone, and so are entries of density zero.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -73,21 +74,19 @@ def pass_for(
         if entropy and not active and measure.maximum(state.theta) > LARGEST_LOG:
             return None  # the shares of entries inside a row would be lost
         return Rowwise(ascent, state, coded, measure)
-    if not entropy:
-        if coded is not None and active and not domain.normalised:  # every entry by itself
-            supported = Supported.of(state.density, coded, measure)
-            if supported is not None:
-                limits = _Limits.of(ascent, supported.density, measure)
-                return SupportPass(supported, coded, limits, measure, l1)
-        return EuclideanPass(
-            state, direction, _Limits.of(ascent, state.density, measure), measure, l1
-        )
+    if not (entropy or domain.normalised) and active and coded is not None:  # every entry by itself
+        supported = Supported.of(state.density, coded, measure)
+        if supported is not None:
+            limits = _Limits.of(ascent, supported.density, measure)
+            return SupportPass(limits, measure, supported, coded.values - l1)
     limits = _Limits.of(ascent, state.density, measure)
+    if not entropy:
+        return EuclideanPass(limits, measure, state.theta, direction, l1)
     if coded is None or limits.endless:
-        return EntropyPass(state, direction, limits, measure)
+        return EntropyPass(limits, measure, state.theta, whole_direction(direction))
     if active:
-        return NearCapsPass(state, coded, limits, measure)
-    return CodedPass(ascent.powers(state, measure), coded, limits, measure)
+        return NearCapsPass(limits, measure, state.density, coded)
+    return CodedPass(limits, measure, ascent.powers(state, measure), coded)
 
 
 class _Limits(NamedTuple):
@@ -121,15 +120,14 @@ class _Limits(NamedTuple):
         return cls(caps, endless, bound, fixed_point(measure.largest * bound, measure.count))
 
 
+@dataclass
 class _EveryEntry:
     """A pass over all entries, block by block."""
 
-    by_factors = False
-
-    def __init__(self, limits: _Limits, measure: BaseMeasure) -> None:
-        self.limits = limits
-        self.measure = measure
-        self.clipped = False
+    limits: _Limits
+    measure: BaseMeasure
+    clipped: bool = field(default=False, init=False)
+    by_factors: bool = field(default=False, init=False)
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         """Folded sums over some entries, as :func:`maboost.mirror.coded.euclidean_moments`."""
@@ -145,21 +143,13 @@ class _EveryEntry:
         return sums_on(self.limits.grid, total)
 
 
+@dataclass
 class EuclideanPass(_EveryEntry):
     """The Euclidean regularizer, any direction."""
 
-    def __init__(
-        self,
-        state: AscentState,
-        direction: Array | Coded,
-        limits: _Limits,
-        measure: BaseMeasure,
-        l1: float,
-    ) -> None:
-        super().__init__(limits, measure)
-        self.theta = state.theta
-        self.direction = direction
-        self.l1 = l1
+    theta: Array
+    direction: Array | Coded
+    l1: float
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         d, limits = self.direction, self.limits
@@ -173,19 +163,12 @@ class EuclideanPass(_EveryEntry):
         )  # fmt: skip
 
 
+@dataclass
 class EntropyPass(_EveryEntry):
     """Entropy, any direction: an exponential an entry."""
 
-    def __init__(
-        self,
-        state: AscentState,
-        direction: Array | Coded,
-        limits: _Limits,
-        measure: BaseMeasure,
-    ) -> None:
-        super().__init__(limits, measure)
-        self.theta = state.theta
-        self.dense = whole_direction(direction)
+    theta: Array
+    dense: Array
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         sums, limits = np.zeros(8, dtype=np.int64), self.limits
@@ -204,13 +187,12 @@ class EntropyPass(_EveryEntry):
         return sums
 
 
+@dataclass
 class CodedPass(_EveryEntry):
     """Entropy under caps: a factor a code."""
 
-    def __init__(self, powers: Array, coded: Coded, limits: _Limits, measure: BaseMeasure) -> None:
-        super().__init__(limits, measure)
-        self.powers = powers
-        self.coded = coded
+    powers: Array
+    coded: Coded
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         sums, coded = np.zeros(8, dtype=np.int64), self.coded
@@ -222,20 +204,17 @@ class CodedPass(_EveryEntry):
         return sums
 
 
+@dataclass
 class NearCapsPass:
     """Entropy under caps, from the projected point: only entries that may reach their caps."""
 
-    by_factors = True
-    clipped = False
-
-    def __init__(
-        self, state: AscentState, coded: Coded, limits: _Limits, measure: BaseMeasure
-    ) -> None:
-        self.density = state.density
-        self.coded = coded
-        self.limits = limits
-        self.measure = measure
-        self.reached: Reached | None = None
+    limits: _Limits
+    measure: BaseMeasure
+    density: Array
+    coded: Coded
+    clipped: bool = field(default=False, init=False)
+    by_factors: bool = field(default=True, init=False)
+    reached: Reached | None = field(default=None, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
         coded, caps = self.coded, self.limits.caps
@@ -245,24 +224,16 @@ class NearCapsPass:
         return self.reached.moments(factors, coded.values, self.measure, self.limits.grid)
 
 
+@dataclass
 class SupportPass:
     """The Euclidean regularizer off the plane of mass one, from a density that is mostly zero."""
 
-    by_factors = False
-
-    def __init__(
-        self,
-        supported: Supported,
-        coded: Coded,
-        limits: _Limits,
-        measure: BaseMeasure,
-        l1: float,
-    ) -> None:
-        self.supported = supported
-        self.values = coded.values - l1
-        self.limits = limits
-        self.measure = measure
-        self.clipped = False
+    limits: _Limits
+    measure: BaseMeasure
+    supported: Supported
+    values: Array  # of the codes, less the penalty
+    clipped: bool = field(default=False, init=False)
+    by_factors: bool = field(default=False, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
         limits = self.limits
