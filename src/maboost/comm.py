@@ -207,6 +207,23 @@ class FixedPoint(NamedTuple):
         except OverflowError:
             return math.copysign(math.inf, total)
 
+    def values(self, high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Those of many pairs of sums."""
+        bits = int(self.low).bit_length() - 1
+        high, low = high + (low >> bits), low & ((1 << bits) - 1)
+        negative, some = high < 0, low > 0
+        high = np.where(negative, -high - some, high)
+        low = np.where(negative & some, (1 << bits) - low, low)
+        # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+        length = np.frexp(high.astype(np.float64))[1]  # of the high part; or one more
+        out = bits - np.minimum(62 - length, bits)
+        left_out = (low & ((1 << out) - 1)) > 0
+        whole = (high << (bits - out)) | (low >> out) | left_out
+        with np.errstate(over="ignore"):
+            floats = np.where(negative, -whole, whole).astype(np.float64)
+            found: NDArray[np.float64] = np.ldexp(floats, self.exponent + out)
+        return found
+
 
 def fixed_point(bound: float, count: int) -> FixedPoint:
     """The scale for sums of `count` values of magnitude at most `bound`.

@@ -183,7 +183,7 @@ def tree_run(booster, part=slice(None), comm=None, seed=0):
 def test_codes_are_only_a_shorter_way(name):
     """The losses of trees as codes, and entry by entry: the same rounds."""
     short = list(rounds(tree_run(BOOSTERS[name]()), 8))
-    with mock.patch.object(game, "_CODES", 0):
+    with mock.patch.multiple(game, _FEW_CODES=0, _SHARE=0.0):
         long = list(rounds(tree_run(BOOSTERS[name]()), 8))
     assert len(short) == len(long) == 8
     for column in ("edge", "step", "gain", "error_bound", "train_error", "soft_margin", "ess"):

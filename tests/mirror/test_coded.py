@@ -113,8 +113,14 @@ def capped_by_bisection(theta, regularizer, caps, width):
 @pytest.mark.parametrize("update", ["active", "lazy"])
 @pytest.mark.parametrize("regularizer", [Entropy(), Euclidean()], ids=lambda r: type(r).__name__)
 @examples(40)
-@given(seed=seeds, width=st.sampled_from([2, 4]), alike=st.booleans(), uncapped=st.booleans())
-def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped):
+@given(
+    seed=seeds,
+    width=st.sampled_from([2, 4]),
+    alike=st.booleans(),
+    uncapped=st.booleans(),
+    codes=st.booleans(),
+)
+def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped, codes):
     """Against the mass and the loss of a density found by bisection, and their derivatives."""
     rng = np.random.default_rng(seed)
     measure = BaseMeasure(np.ones(30) if alike else rng.uniform(0.2, 3.0, size=30), width)
@@ -122,14 +128,17 @@ def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped
     ascent = MirrorAscent(regularizer, CappedSimplex(caps), update)
     state, coded = ascent.start(measure), coded_direction(rng, 30 * width, 9)
     state = ascent.move(state, coded, 0.7, measure).state
-    d, rows = whole_direction(coded), Rowwise(ascent, state, coded, measure)
+    d = whole_direction(coded)
+    rows = Rowwise(ascent, state, coded if codes else d, measure)
     step, shift = rng.uniform(0.0, 1.5), rng.uniform(-0.2, 0.2)
 
     def directly(step, shift):
         u = capped_by_bisection(state.theta + step * d - shift, regularizer, caps, width)
         return measure.integral(u), measure.integral(u * d)
 
-    mass, loss, h00, h01, h11 = rows.sums(step, shift)
+    mass, loss, h00, h01, h11 = found = rows.sums(step, shift)
+    rows.block = 7
+    assert rows.sums(step, shift) == found
     assert (mass, loss) == pytest.approx(directly(step, shift), rel=1e-12, abs=1e-13)
     small = 1e-7
     for derivative, (a, b), which in (

@@ -108,6 +108,18 @@ def test_the_grid_holds_the_largest_sum(count, bound):
     assert grid.value(high, 0) == pytest.approx(bound, rel=1e-6)
 
 
+@given(count=st.integers(1, 2**40), bound=st.floats(1e-300, 1e300), seed=seeds)
+@examples(100)
+def test_values_of_many_sums_are_those_of_each(count, bound, seed):
+    """To the last bit, also halfway between two floats and next to it."""
+    rng, grid = np.random.default_rng(seed), fixed_point(bound, count)
+    high, low = rng.integers(-(2**62), 2**62, (2, 60)) >> rng.integers(0, 63, (2, 60))
+    high[:20] = rng.integers(2**51, 2**54, 20) << rng.integers(0, 9, 20)
+    low[:20] = rng.integers(-1, 2, 20)
+    singly = [grid.value(*pair) for pair in zip(high.tolist(), low.tolist(), strict=True)]
+    np.testing.assert_array_equal(grid.values(high, low), singly)
+
+
 def test_integers_and_strides_are_accepted():
     assert reproducible_sum(np.arange(10)[::2]) == 20.0
     assert reproducible_sum(np.ones((3, 4)).T) == 12.0

@@ -149,11 +149,11 @@ def test_corrective_of_madaboost(seed, votes):
 
 @pytest.mark.parametrize("kind", [*DOMAINS, "orthant", "hypercube"])
 @pytest.mark.parametrize("name", ["entropy", "euclidean"])
-@given(seed=seeds, update=updates)
-@examples(30)
-def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update):
+@given(seed=seeds, update=updates, width=st.sampled_from([1, 3]))
+@examples(40)
+def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width):
     domain = {"orthant": Orthant(), "hypercube": Hypercube()}.get(kind, kind)
-    s = situation(np.random.default_rng(seed), REGULARIZERS[name], domain, update)
+    s = situation(np.random.default_rng(seed), REGULARIZERS[name], domain, update, width)
     found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure)
     if found is None:
         return

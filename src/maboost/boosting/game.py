@@ -25,7 +25,7 @@ __all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
 
-_CODES, _FEW_CODES = 1 << 16, 1 << 10  # that fit 16 bits; that take no time
+_FEW_CODES, _SHARE = 1 << 10, 1 / 8  # that take no time; of the entries, that pay
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Game:
     def takes_codes(self, leaves: int, entries: int) -> bool:
         """Whether the loss of a hypothesis of so many answers, over all shards' entries, is short as codes."""
         codes = leaves * self.n_classes * self.width
-        return codes <= min(_CODES, max(_FEW_CODES, entries // 8))
+        return codes <= max(_FEW_CODES, _SHARE * entries)
 
     def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> Coded:
         """The loss of a hypothesis that answers ``answers[leaves]``, as codes."""
@@ -95,7 +95,8 @@ class Game:
         low, high = float(values.min()), float(values.max())
         if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):
             raise ValueError(f"a tree loses between {low!r} and {high!r}, outside [-1, 1]")
-        codes = np.empty(len(leaves) * self.width, dtype=np.uint16)
+        codes: NDArray[np.unsignedinteger]
+        codes = np.empty(len(leaves) * self.width, "u2" if values.size <= 1 << 16 else "u4")
 
         def work(a: int, b: int) -> None:
             entries = slice(a * self.width, b * self.width)

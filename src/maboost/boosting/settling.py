@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import bits_of, split_wide
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.coded import Coded, advance, entry_at
-from maboost.mirror.kernels import value_at, value_part
+from maboost.mirror.coded import Coded, advance, table_of
+from maboost.mirror.entries import entry_at, some_entries, value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import lowest_of_rows, means_of_rows
 
@@ -53,18 +52,6 @@ class Settled:
     largest_density: float
     counts: list[int]
     worst: Array
-
-
-def some_entries(values, codes, start, stop):
-    """Part of a direction that is coded or not: what :func:`entry_at` needs for it."""
-    return (values[start:stop], None) if codes is None else (values, codes[start:stop])
-
-
-@overload(some_entries, inline="always")
-def _some_entries(values, codes, start, stop):
-    if isinstance(codes, types.NoneType):
-        return lambda values, codes, start, stop: (values[start:stop], None)
-    return lambda values, codes, start, stop: (values, codes[start:stop])
 
 
 @njit(nogil=True, cache=True)
@@ -206,7 +193,7 @@ class Settlement:
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
         entries = slice(part.start * width, part.stop * width)
         margins, density, step = sums.margins[entries], self.state.density[entries], self.step
-        values, codes = (d.values, d.codes[entries]) if isinstance(d, Coded) else (d[entries], None)
+        values, codes = table_of(d, entries)
         if width > 1:  # the pairs move by themselves, and the worst of each row is settled
             advance(sums.margins, d, entries, -step, sums.margins)
             means = np.empty(part.stop - part.start)

@@ -11,34 +11,22 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
-from maboost.mirror.kernels import value_at, value_part
+from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.threads import PICKED
 
-__all__ = ["Coded", "advance", "entry_at", "leaf_codes", "part_of_direction", "whole_direction"]
+__all__ = ["Coded", "advance", "leaf_codes", "part_of_direction", "table_of", "whole_direction"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _STRIP = 512  # rows whose terms stay in the first cache
+_MANY = 64  # sums, from which on to find their values at once takes less time
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
-
-
-def entry_at(values, codes, i):
-    """Entry i of a direction, whether it is coded or not (then `codes` is None)."""
-    return values[i] if codes is None else values[codes[i]]
-
-
-@overload(entry_at, inline="always")
-def _entry_at(values, codes, i):
-    if isinstance(codes, types.NoneType):
-        return lambda values, codes, i: values[i]
-    return lambda values, codes, i: values[codes[i]]
 
 
 @njit(nogil=True, cache=True)
@@ -73,7 +61,10 @@ def values_on(grid: FixedPoint, pairs: Integers) -> Array:
     """What sums of two parts stand for; most codes may be nobody's."""
     found = np.zeros(len(pairs))
     held = np.flatnonzero(pairs.any(axis=1))
-    found[held] = [grid.value(*pair) for pair in pairs[held].tolist()]
+    if held.size > _MANY:
+        found[held] = grid.values(*pairs[held].T)
+    else:
+        found[held] = [grid.value(*pair) for pair in pairs[held].tolist()]
     return found
 
 
@@ -86,7 +77,7 @@ def sums_on(grid: FixedPoint, folded: list[int]) -> list[float]:
 def mass_by_code(
     density: Array | float,
     base: Array | float,
-    codes: NDArray[np.uint16],
+    codes: NDArray[np.unsignedinteger],
     count: int,
     grid: FixedPoint,
 ) -> Integers:
@@ -183,7 +174,7 @@ class Coded:
     """
 
     values: Array
-    codes: NDArray[np.uint16]
+    codes: NDArray[np.unsignedinteger]
     _known: list[tuple[Array, Array]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -248,10 +239,16 @@ def advance(
     shift: float = 0.0,
 ) -> None:
     """Some entries of ``out = start + step * (direction - less) - shift``; `out` may be `start`."""
+    _advance(start[part], *table_of(direction, part), step, less, shift, out[part])
+
+
+def table_of(
+    direction: Array | Coded, part: slice
+) -> tuple[Array, NDArray[np.unsignedinteger] | None]:
+    """Some entries of a direction as kernels read them, by :func:`maboost.mirror.entries.entry_at`."""
     if isinstance(direction, Coded):
-        _advance(start[part], direction.values, direction.codes[part], step, less, shift, out[part])
-    else:
-        _advance(start[part], direction[part], None, step, less, shift, out[part])
+        return direction.values, direction.codes[part]
+    return direction[part], None
 
 
 def part_of_direction(direction: Array | Coded, a: int, b: int) -> Array:

@@ -13,36 +13,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import njit
 
 from maboost.comm import BIAS, split, split_biased, split_wide
+from maboost.mirror.entries import value_at, value_part
 
 STRIP = 4096  # entries whose marks stay in the first cache
-
-
-def value_at(values, i):
-    """The cap or the measure of entry i, whether `values` is one number or one an entry."""
-    return values if np.ndim(values) == 0 else values[i]
-
-
-@overload(value_at, inline="always")
-def _value_at(values, i):
-    if isinstance(values, types.Float):
-        return lambda values, i: values
-    return lambda values, i: values[i]
-
-
-def value_part(values, start, stop):
-    """Those of some entries."""
-    return values if np.ndim(values) == 0 else values[start:stop]
-
-
-@overload(value_part, inline="always")
-def _value_part(values, start, stop):
-    if isinstance(values, types.Float):
-        return lambda values, start, stop: values
-    return lambda values, start, stop: values[start:stop]
 
 
 @njit(nogil=True, cache=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from maboost.comm import split
-from maboost.mirror.kernels import value_at
+from maboost.mirror.entries import entry_at, value_at
 
 __all__ = [
     "caps_of_entries",
@@ -82,8 +82,8 @@ def spread_over_rows(theta, tops, shifts, factors, powers, dual):
 
 
 @njit(nogil=True, cache=True)
-def moments_of_rows(width, density, codes, factors, values, base, caps, bound, scale):
-    """Sums over rows after a step that multiplies the density of each entry by the factor of its code.
+def moments_of_rows(width, density, values, codes, factors, base, caps, bound, scale):
+    """Sums over rows after a step along a direction that multiplies the density of each entry by its factor.
 
     With t the mean of a row's entries, m and q the means of d and d^2 under them, and u = min(cap, t): of u
     and u * m folded; coarse ones of u and u * m over rows below their cap, and of u * q, less u * m^2 at a
@@ -93,7 +93,7 @@ def moments_of_rows(width, density, codes, factors, values, base, caps, bound, s
     for i in range(density.size // width):
         t, m, q = 0.0, 0.0, 0.0
         for j in range(i * width, (i + 1) * width):
-            d, x = values[codes[j]], density[j] * factors[codes[j]]
+            d, x = entry_at(values, codes, j), density[j] * entry_at(factors, codes, j)
             t += x
             m += x * d
             q += x * d * d
@@ -153,7 +153,7 @@ def caps_of_entries(theta, caps, out):
 
 
 @njit(nogil=True, cache=True)
-def euclidean_moments_of_rows(width, theta, codes, values, step, shift, base, caps, bound, scale):
+def euclidean_moments_of_rows(width, theta, values, codes, step, shift, base, caps, bound, scale):
     """The sums of :func:`moments_of_rows` for rows of x = theta + step * d - shift and densities max(x, 0).
 
     Those of a row whose mean is above its cap are max(x - s, 0) with the s that makes it the cap. The coarse
@@ -165,7 +165,7 @@ def euclidean_moments_of_rows(width, theta, codes, values, step, shift, base, ca
     for i in range(theta.size // width):
         total = 0.0
         for j in range(width):
-            x[j] = theta[i * width + j] + step * values[codes[i * width + j]] - shift
+            x[j] = theta[i * width + j] + step * entry_at(values, codes, i * width + j) - shift
             total += max(x[j], 0.0)
         cap, less = min(value_at(caps, i), bound), 0.0
         free = total < cap * width
@@ -175,7 +175,7 @@ def euclidean_moments_of_rows(width, theta, codes, values, step, shift, base, ca
             less = top + _level(x, top, cap * width)
         u, loss, count, sum, square = 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(width):
-            d = values[codes[i * width + j]]
+            d = entry_at(values, codes, i * width + j)
             if x[j] > less:
                 u += x[j] - less
                 loss += (x[j] - less) * d

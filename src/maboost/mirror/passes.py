@@ -22,9 +22,10 @@ from maboost.mirror.coded import (
     coded_moments,
     euclidean_moments,
     sums_on,
+    table_of,
     whole_direction,
 )
-from maboost.mirror.kernels import value_at
+from maboost.mirror.entries import value_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
@@ -69,11 +70,9 @@ def pass_for(
     domain, coded = ascent.domain, direction if isinstance(direction, Coded) else None
     entropy, active = type(ascent.regularizer) is Entropy, ascent.update == "active"
     if measure.width > 1 and domain.normalised and not domain.unbounded:
-        if coded is None:
-            return None
         if entropy and not active and measure.maximum(state.theta) > LARGEST_LOG:
             return None  # the shares of entries inside a row would be lost
-        return Rowwise(ascent, state, coded, measure)
+        return Rowwise(ascent, state, direction, measure)
     if not (entropy or domain.normalised) and active and coded is not None:  # every entry by itself
         supported = Supported.of(state.density, coded, measure)
         if supported is not None:
@@ -152,11 +151,10 @@ class EuclideanPass(_EveryEntry):
     l1: float
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        d, limits = self.direction, self.limits
-        values, codes = (d.values, d.codes[part]) if isinstance(d, Coded) else (d[part], None)
+        limits = self.limits
         return np.array(
             euclidean_moments(
-                self.theta[part], values, codes, self.l1, self.measure.base(part),
+                self.theta[part], *table_of(self.direction, part), self.l1, self.measure.base(part),
                 part_of(limits.caps, part), step, shift, limits.bound, limits.grid[:3],
             ),
             dtype=np.int64,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
 from maboost.mirror.coded import Coded, coded_moments
-from maboost.mirror.kernels import STRIP, append_marked, entries_at, value_at, value_part
+from maboost.mirror.entries import value_at, value_part
+from maboost.mirror.kernels import STRIP, append_marked, entries_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 
@@ -82,7 +83,7 @@ class Reached:
     masses: Array
     listed: Integers
     entries: Array
-    codes: NDArray[np.uint16]
+    codes: NDArray[np.unsignedinteger]
     _others: Array | None = None  # their mass, loss and square by code, once shards have met
 
     @classmethod
@@ -97,7 +98,7 @@ class Reached:
         """For factors up to a little more than these; `density` is of mass one."""
         limits, grid = _FURTHER * factors, _mass_grid(measure)
 
-        def work(a: int, b: int) -> tuple[Integers, Array, NDArray[np.uint16]]:
+        def work(a: int, b: int) -> tuple[Integers, Array, NDArray[np.unsignedinteger]]:
             sums = np.zeros((len(limits), 2), dtype=np.int64)
             limit, codes = part_of(caps, slice(a, b)), coded.codes[a:b]
             base = measure.base(slice(a, b))

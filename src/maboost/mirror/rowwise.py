@@ -1,8 +1,8 @@
 """Steps under caps on rows of several entries.
 
 The total of a row is capped. Entropy divides it among the entries in proportion to what they would have
-without a cap; a step along a direction of few values multiplies each entry by the factor of its code, so a
-pass over the rows needs no exponential. The Euclidean geometry takes the same from every entry.
+without a cap; a step multiplies each entry by a factor, which in a direction of few values is that of its
+code, so that a pass over the rows needs no exponential. The Euclidean geometry takes the same from every entry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import fixed_point
 from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, sums_on
+from maboost.mirror.coded import Coded, sums_on, table_of
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import euclidean_moments_of_rows, moments_of_rows
 from maboost.mirror.projected import part_of
@@ -24,6 +24,9 @@ from maboost.threads import PICKED
 __all__ = ["Rowwise"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_BLOCK = 1 << 15  # entries whose factors stay in the cache
 
 
 class Rowwise:
@@ -36,12 +39,17 @@ class Rowwise:
     """
 
     def __init__(
-        self, ascent: MirrorAscent, state: AscentState, coded: Coded, measure: BaseMeasure
+        self,
+        ascent: MirrorAscent,
+        state: AscentState,
+        direction: Array | Coded,
+        measure: BaseMeasure,
     ) -> None:
-        self.coded = coded
+        self.direction = direction
         self.entropy = type(ascent.regularizer) is Entropy
         self.start = ascent.powers(state, measure) if self.entropy else state.theta
         self.measure = measure
+        self.block = max(_BLOCK // measure.width, 1)
         self.caps = ascent.domain.row_caps()
         self.clipped = False
         self.by_factors = self.entropy and ascent.update == "active"
@@ -55,26 +63,40 @@ class Rowwise:
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
-        rows, width, values = self.measure.of_rows, self.measure.width, self.coded.values
-        factors = np.exp(step * values - shift) if self.entropy else None
+        rows, d = self.measure.of_rows, self.direction
+        factors = None
+        if self.entropy and isinstance(d, Coded):
+            factors = np.exp(step * d.values - shift)
 
-        def work(a: int, b: int) -> tuple[int, ...]:
-            part, entries = slice(a, b), slice(a * width, b * width)
-            codes, limits = self.coded.codes[entries], part_of(self.caps, part)
-            found: tuple[int, ...]
-            if self.entropy:
-                found = moments_of_rows(
-                    width, self.start[entries], codes, factors, values,
-                    rows.base(part), limits, self.bound, self.grid[:3],
-                )  # fmt: skip
-            else:
-                found = euclidean_moments_of_rows(
-                    width, self.start[entries], codes, values, step, shift,
-                    rows.base(part), limits, self.bound, self.grid[:3],
-                )  # fmt: skip
-            return found
+        def work(a: int, b: int) -> Integers:
+            blocks = [slice(i, min(i + self.block, b)) for i in range(a, b, self.block)]
+            found = [self._part_sums(part, step, shift, factors) for part in blocks]
+            summed: Integers = np.array(found, dtype=np.int64).sum(axis=0)
+            return summed
 
         here = rows.threads.summed(rows.rows, work, PICKED)
         total = rows.comm.allreduce(here, "sum").tolist()
         self.clipped = total[7] > 0
         return sums_on(self.grid, total)
+
+    def _part_sums(
+        self, part: slice, step: float, shift: float, factors: Array | None
+    ) -> tuple[int, ...]:
+        """Folded sums over some rows; `factors` are those of the codes, if there are codes."""
+        width, base = self.measure.width, self.measure.of_rows.base(part)
+        entries, limits = slice(part.start * width, part.stop * width), part_of(self.caps, part)
+        values, codes = table_of(self.direction, entries)
+        found: tuple[int, ...]
+        if self.entropy:
+            if factors is None:
+                factors = np.exp(step * values - shift)
+            found = moments_of_rows(
+                width, self.start[entries], values, codes, factors,
+                base, limits, self.bound, self.grid[:3],
+            )  # fmt: skip
+        else:
+            found = euclidean_moments_of_rows(
+                width, self.start[entries], values, codes, step, shift,
+                base, limits, self.bound, self.grid[:3],
+            )  # fmt: skip
+        return found

@@ -38,7 +38,7 @@ class Supported(NamedTuple):
     """
 
     density: Array
-    codes: NDArray[np.uint16]
+    codes: NDArray[np.unsignedinteger]
     base: Array | float
     empty: Array
 

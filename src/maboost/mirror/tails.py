@@ -30,6 +30,7 @@ from maboost.comm import (
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
+from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import joined, part_of
 from maboost.threads import Threads
@@ -103,7 +104,7 @@ def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
     a, b, c, d = 0, 0, 0, 0
     for i in range(values.size):
         below = values[i] < low
-        weight = kernels.value_at(weights, i) if below else 0.0
+        weight = value_at(weights, i) if below else 0.0
         scaled = weight * weight_scale[0] * weight_scale[1]
         high_part, rest = split_biased(scaled, weight_scale[2])
         a += high_part
@@ -130,7 +131,7 @@ def _classify(values, weights, low, high, weight_scale, moment_scale):
         stop = min(start + kernels.STRIP, values.size)
         for i in range(stop - start, kernels.STRIP):
             marks[i] = 0
-        some, their = values[start:stop], kernels.value_part(weights, start, stop)
+        some, their = values[start:stop], value_part(weights, start, stop)
         _below(some, their, low, high, weight_scale, moment_scale, marks, sums)
         n = kernels.append_marked(marks, start, rows, n)
     return sums, kernels.entries_at(rows[:n], values, weights, 0.0)
