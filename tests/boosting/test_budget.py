@@ -14,8 +14,9 @@ from tests.theory.test_certificates import check_star
 
 from maboost import SparseBoostClassifier
 from maboost.boosting import Game, Run, maboost, sparseboost
+from maboost.boosting.budget import Budget
 from maboost.boosting.certainty import Certain
-from maboost.boosting.trimming import Budget, Sample, Weighed, sampled_rows
+from maboost.boosting.showing import Sample, Weighed, sampled_rows
 from maboost.comm import SerialCommunicator
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner

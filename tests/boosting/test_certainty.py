@@ -21,7 +21,7 @@ from maboost import (
 )
 from maboost.boosting import maboost
 from maboost.boosting.certainty import Certain, deviation, rows_needed
-from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed
+from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
 from maboost.comm import SerialCommunicator
 from maboost.mirror import BaseMeasure
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.helpers import Listed, examples, random_problem, rounds, seeds
 
 from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth, trimming
-from maboost.boosting.trimming import Estimate, Sample, Shown, Weighed, shown_rows
+from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
+from maboost.boosting.trimming import shown_rows
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
 

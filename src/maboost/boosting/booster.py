@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from maboost.boosting.showing import Showing
 from maboost.boosting.trimming import Trim
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.params import Component
@@ -41,5 +42,5 @@ class Booster(Component):
     ascent: MirrorAscent
     step: StepRule
     learning_rate: float = 1.0
-    trim: Trim = field(default_factory=Trim)
+    trim: Showing = field(default_factory=Trim)
     l1: L1Rule = field(default_factory=L1Rule)

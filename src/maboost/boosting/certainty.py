@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.trimming import LEVEL_BITS, Estimate, Sample, Shown, Trim, Weighed
+from maboost.boosting.showing import LEVEL_BITS, Estimate, Sample, Showing, Shown, Weighed
 from maboost.comm import gathered_objects, reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 
@@ -62,10 +62,10 @@ def rows_needed(edge: float, variance: float) -> float:
 
 
 @dataclass(frozen=True)
-class Certain(Trim):
+class Certain(Showing):
     r"""Show a sample that the data say is large enough: twice as many rows until the edge is certain.
 
-    Samples are drawn, lifted and held as by :class:`~maboost.boosting.trimming.Budget`, but for a share
+    Samples are drawn, lifted and held as by :class:`~maboost.boosting.budget.Budget`, but for a share
     :math:`2^{-l}` of the base measure; the next larger one holds the same rows and as many others (the
     places of the rows stay as they are, and so does their order where the density does). A hypothesis of
     edge :math:`\gamma'` on the sample will do if both
@@ -92,12 +92,17 @@ class Certain(Trim):
     References
     ----------
     Alafate and Freund (2019), "Faster boosting with smaller memory".
+
+    Examples
+    --------
+    >>> Certain().tries(None, Sample())[:3]
+    [0.0009765625, 0.001953125, 0.00390625]
     """
 
     samples: ClassVar[bool] = True
 
     def tries(self, last_edge: float | None, held: Sample) -> list[float]:
-        """Shares to try in turn."""
+        """Shares of the base measure to show."""
         first = _first_level(last_edge, held)
         return [*(2.0**-level for level in range(first, _COARSEST - 1, -1)), 1.0]
 
@@ -116,12 +121,12 @@ class Certain(Trim):
         share = min(2.0 * needed * edge**2 * shown.held.grain, 1.0)
         return shown.held.spent(min(math.floor(-math.log2(share)), _LEVELS))
 
-    def shown(self, rows: Weighed, delta: float, held: Sample) -> Shown:
+    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
         """The sample that is held, if it is of this share and not worn out; otherwise a new one."""
-        if delta >= 1.0:
+        if amount >= 1.0:
             return rows.all_shown(held)
         rows.need_places("trim='certain'")
-        level, some = round(-math.log2(delta)), math.isfinite(held.size)
+        level, some = round(-math.log2(amount)), math.isfinite(held.size)
         if some and held.level == level:
             size = held.effective_size(rows.density, rows.measure)
             if size >= 0.5 * held.size:

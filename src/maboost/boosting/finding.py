@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
-from maboost.boosting.trimming import Estimate, Sample, Shown, Trim, Weighed
+from maboost.boosting.showing import Estimate, Sample, Showing, Shown, Weighed
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded
@@ -67,7 +67,7 @@ class Finder:
     game: Game
     weights: Array
     measure: BaseMeasure
-    trim: Trim
+    trim: Showing
     places: Array | None = None
     held: Sample = field(default_factory=Sample)
 
@@ -96,8 +96,8 @@ class Finder:
         trim, weighed = self.trim, self.weighed(state)
         if trim.samples and math.isinf(self.held.size):
             self.hold(self.held)  # none: what the last round gave up is not kept for this one
-        for delta in trim.tries(last_edge, self.held):
-            shown = trim.shown(weighed, delta, self.held)
+        for amount in trim.tries(last_edge, self.held):
+            shown = trim.shown(weighed, amount, self.held)
             if shown.held is not self.held:
                 self.hold(shown.held)
             found = self._found_on(shown, weighed.density, state, random_state)

@@ -22,7 +22,7 @@ from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, Settlement
-from maboost.boosting.trimming import Sample
+from maboost.boosting.showing import Sample
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.memory import keep_freed_arrays
 from maboost.mirror.measure import BaseMeasure

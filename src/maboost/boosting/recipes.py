@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.booster import Booster, L1Rule
+from maboost.boosting.budget import Budget
 from maboost.boosting.certainty import Certain
-from maboost.boosting.trimming import Budget, Trim
+from maboost.boosting.showing import Showing
+from maboost.boosting.trimming import Trim
 from maboost.mirror.ascent import MirrorAscent, Update
 from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
@@ -52,7 +54,7 @@ def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
     return table[value]()
 
 
-def _hiding(trim: TrimLike) -> Trim:
+def _hiding(trim: TrimLike) -> Showing:
     return Certain() if trim == "certain" else Trim(trim)
 
 

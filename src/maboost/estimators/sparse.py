@@ -50,7 +50,7 @@ class SparseBoostClassifier(BoostingClassifier):
         The share of the rows (of the base measure) that is left out of every round: the estimator is
         shown a sample in which denser rows are likelier, chosen by their content. A sample is held, and
         trees read a copy of it in memory, until its effective size has halved or what is found on it no
-        longer carries over to all rows; see :class:`maboost.boosting.trimming.Budget`. The edge is
+        longer carries over to all rows; see :class:`maboost.boosting.budget.Budget`. The edge is
         measured on all rows in every round, so that the certificate stays exact; where three samples give
         none, all rows are shown. Not together with `trim`.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.loop import Run
-from maboost.boosting.trimming import Sample
+from maboost.boosting.showing import Sample
 from maboost.io.container import Arrays
 from maboost.io.fields import Fields, Tensors, encoded_number, require
 from maboost.mirror.ascent import AscentState

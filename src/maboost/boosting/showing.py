@@ -1,0 +1,273 @@
+"""How a round chooses the rows it shows to the learner: what every rule for it needs.
+
+The guarantees need the *true* edge of a hypothesis under the whole distribution, however it was found;
+so a rule may show what it likes, and the round measures what is found on all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import reproducible_sums
+from maboost.mirror.coded import Coded
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.tails import lower_tail
+
+__all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "sampled_rows", "support_rows"]
+
+Array = NDArray[np.float64]
+
+_GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
+_BLOCK = 1 << 15  # rows that stay in the cache while their keys are computed
+_LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
+LEVEL_BITS = 32  # of a sample's number that count draws
+_HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
+
+
+class Showing(ABC):
+    """A rule for which rows to show.
+
+    Attributes
+    ----------
+    samples : bool
+        Whether the places of rows are needed, see :class:`Weighed`.
+
+    Examples
+    --------
+    A rule of one's own: half of the rows, at random, until all are asked for.
+
+    >>> from dataclasses import replace
+    >>> from maboost.boosting import maboost
+    >>> class Halves(Showing):
+    ...     def tries(self, last_edge, held):
+    ...         return [0.5, 1.0]
+    ...
+    ...     def shown(self, rows, amount, held):
+    ...         if amount == 1.0:
+    ...             return rows.all_shown(held)
+    ...         some = np.flatnonzero(np.random.random(rows.measure.rows) < amount)
+    ...         return Shown(some, None, held, hides=True)
+    >>> booster = replace(maboost(), trim=Halves())
+    """
+
+    samples: ClassVar[bool] = False
+
+    @abstractmethod
+    def tries(self, last_edge: float | None, held: Sample) -> list[float]:
+        """Amounts to try in turn until a hypothesis is good enough; with the last nothing is hidden.
+
+        `last_edge` is that of the round before, None in the first; the rule knows what an amount is of.
+        """
+
+    @abstractmethod
+    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
+        """The rows to show, given what is held from the rounds before."""
+
+    def accepts(self, shown: Shown, edge: float, estimate: Estimate) -> bool:
+        """Whether a hypothesis with this edge over all rows, and this one over those shown, will do."""
+        return edge > max(0.0, shown.keeps * estimate.edge)
+
+    def refused(self, shown: Shown, estimate: Estimate | None) -> Sample:
+        """What is held once a hypothesis would not do, or none was found."""
+        return shown.held.spent()
+
+    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
+        """The sample of that number, which a round that is repeated held."""
+        return held
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that stand for the distribution from one round to the next.
+
+    Parameters
+    ----------
+    rows : array of shape (n_shown,)
+        Rows of this shard, rising.
+    lift : array of shape (n_shown,)
+        One over the probability with which each was drawn: a factor on its weight.
+    size : float
+        The effective size at the draw; infinite where no sample is held.
+    draws : int
+        How many there were so far.
+    level : int
+        Where shares are found by the data: this one is two to the minus `level`. Where no sample is
+        held, the share that an edge of one would ask for.
+    grain : float
+        There also: the measure of a row as it was drawn, copies included, on average.
+    """
+
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    lift: Array = field(default_factory=lambda: np.empty(0))
+    size: float = math.inf
+    draws: int = 0
+    level: int = 0
+    grain: float = 0.0
+
+    @classmethod
+    def drawn(cls, rows: Weighed, share: float, draws: int) -> Sample:
+        """A new sample, with the places turned as far as so many draws before ask for."""
+        density, measure, places = rows.density, rows.measure, rows.need_places("a sample")
+        some, floor = sampled_rows(density, places, share, measure, draws)
+        with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
+            lift = np.maximum(1.0, floor / density[some])
+        lift = np.minimum(lift, _HEAVIEST)
+        sample = cls(some, lift, draws=draws + 1)
+        return replace(sample, size=sample.effective_size(density, measure))
+
+    def effective_size(self, row_density: Array, measure: BaseMeasure) -> float:
+        r"""The share of the base measure that the sample is worth: Kish's formula.
+
+        .. math:: \Bigl(\sum_{i \in S} D_i v_i\Bigr)^2 \Big/ \sum_{i \in S} D_i v_i^2,
+            \qquad v_i = u_i \max(1, \text{floor} / u_i^{\text{draw}}),
+
+        with u the densities now and at the draw: the measure of the whole sample where all its rows
+        have the same v, the smaller the more uneven they are. A row of weight two counts as two rows.
+        """
+        density = row_density[self.rows] * self.lift
+        mass = measure.of_rows.base(self.rows) * density
+        whole, square = reproducible_sums([mass, mass * density], measure.comm)
+        return whole * whole / square if square > 0.0 else 0.0
+
+    def lasts(self, row_density: Array, measure: BaseMeasure) -> bool:
+        """Whether the effective size is at least half of what it was at the draw."""
+        if math.isinf(self.size):
+            return False
+        return self.effective_size(row_density, measure) >= 0.5 * self.size
+
+    @property
+    def number(self) -> int:
+        """How many draws it took to get here, and the level; negative where the last was given up."""
+        number = self.draws + (self.level << LEVEL_BITS)
+        return number if math.isfinite(self.size) else -number
+
+    def spent(self, level: int = 0) -> Sample:
+        """What is left when the sample is given up: the count of draws, and what was learnt."""
+        return Sample(draws=self.draws, level=level)
+
+
+class Weighed(NamedTuple):
+    """The rows of a shard as a round finds them: what a choice among them may look at.
+
+    Parameters
+    ----------
+    density : array of shape (n_rows,)
+        Of the distribution times `mass`, averaged over the entries of a row.
+    measure : BaseMeasure
+    places : array of shape (n_rows,), optional
+        A number in [0, 1) a row, from its content: samples are drawn by it.
+    mass : float, default=1.0
+        The integral of the density.
+    """
+
+    density: Array
+    measure: BaseMeasure
+    places: Array | None = None
+    mass: float = 1.0
+
+    def need_places(self, who: str) -> Array:
+        """The places, which `who` cannot do without."""
+        if self.places is None:
+            raise ValueError(f"{who} needs the places of the rows: see Run")
+        return self.places
+
+    def all_shown(self, held: Sample) -> Shown:
+        """Every row of positive density, with nothing hidden; what is held stays so."""
+        return Shown(support_rows(self.density, self.measure), None, held)
+
+
+class Shown(NamedTuple):
+    """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
+
+    A hypothesis must keep more than a share `keeps` of its edge over them when all rows are asked.
+    `hides` says whether rows of positive weight may be missing, on this shard or another, and `worth`
+    how many rows drawn one by one the sample is as good as, where somebody asks.
+    """
+
+    rows: NDArray[np.intp] | None
+    lift: Array | None
+    held: Sample
+    keeps: float = 0.0
+    hides: bool = False
+    worth: float = 0.0
+
+    def estimate(self, direction: Array | Coded, density: Array, measure: BaseMeasure) -> Estimate:
+        """The edge of a hypothesis of this loss vector over the rows shown, as they were shown."""
+        at: Any = self.rows
+        if at is None:  # another shard may hide some even so
+            at = slice(None)
+        elif measure.width > 1:
+            at = (at[:, None] * measure.width + np.arange(measure.width)).reshape(-1)
+        mass = measure.entries[at] * density[at]
+        if self.lift is not None:
+            mass *= np.repeat(self.lift, measure.width)
+        d = direction
+        answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
+        losses = mass * answers
+        sums = reproducible_sums([losses, losses * answers, mass], measure.comm)
+        loss, square = sums[0] / sums[2], sums[1] / sums[2]
+        return Estimate(-loss, square - loss * loss)
+
+
+class Estimate(NamedTuple):
+    """The edge of a hypothesis over the rows shown, as they were shown, and the variance of its losses."""
+
+    edge: float
+    variance: float
+
+
+def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] | None:
+    """The rows of positive density; None means all."""
+    support = measure.support(row_density)
+    return None if support.everything else support.places
+
+
+def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:
+    """Turned place / density; `_NEVER` where there is no density."""
+    keys, turn = np.empty(len(places)), math.fmod(_GOLDEN * draws, 1.0)
+
+    def work(a: int, b: int) -> None:
+        with np.errstate(over="ignore"):
+            for start in range(a, b, _BLOCK):
+                part = slice(start, min(start + _BLOCK, b))
+                turned = places[part] + turn
+                turned -= np.floor(turned)
+                positive = row_density[part] > 0.0
+                turned = np.divide(turned, row_density[part], out=turned, where=positive)
+                keys[part] = np.where(positive, np.minimum(turned, _LAST), _NEVER)
+
+    measure.threads.over(len(keys), work)
+    return keys
+
+
+def sampled_rows(
+    row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int = 0
+) -> tuple[NDArray[np.intp], float]:
+    """Rows in the order of place / density that hold at most a `share` of the base measure.
+
+    The budget is never exceeded, but for a single row that is heavier than all of it.
+
+    Returns
+    -------
+    rows : array
+    floor : float
+        A row was drawn with the probability density / floor, or surely from there on; 0 where all rows
+        of positive density fit.
+    """
+    rows = measure.of_rows
+    keys = _keys(row_density, places, draws, rows)
+    level = lower_tail(keys, rows.entries, share, rows).level
+    last = min(level, _LAST)
+    parts = rows.threads.over(len(keys), lambda a, b: a + np.flatnonzero(keys[a:b] <= last))
+    chosen = np.concatenate(parts)
+    if rows.total(rows.entries[chosen]) > share * (1.0 + 1e-12):
+        below = chosen[keys[chosen] < level]
+        if rows.comm.allreduce(np.array([below.size], dtype=np.int64), "sum")[0] > 0:
+            chosen = below
+    return chosen, 1.0 / level if 0.0 < level < _NEVER else 0.0
