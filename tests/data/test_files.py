@@ -1,7 +1,11 @@
 """Tables in files."""
 
+from pathlib import Path
+from time import perf_counter
+
 import pytest
 
+from maboost.data import files
 from maboost.data.files import TableError, read_table
 
 
@@ -43,3 +47,10 @@ def test_decimal_commas_in_a_column_of_text_that_is_to_be_text(tmp_path):
         read_table(tmp_path / "t.csv")
     table = read_table(tmp_path / "t.csv", text=lambda name: name == "a")
     assert table.column("a").to_pylist() == ["1,5", "2,5"]
+
+
+def test_names_are_compared_in_less_than_the_square_of_their_number():
+    names = [f"column {i}" for i in range(100_000)]
+    start = perf_counter()
+    files._check_names(Path("t.csv"), names)
+    assert perf_counter() - start < 10.0

@@ -65,14 +65,16 @@ class TrainedColumns:
     def read(self, path: str | Path, decimal: str, target: str | None = None) -> Any:
         """A file with these features, and with labels in `target` or in any other column."""
         labels_are_text = all(isinstance(label, str) for label in self.classes.tolist())
+        features = set(self.features)
 
         def is_text(name: str) -> bool:
-            if name in self.features:
+            if name in features:
                 return name in self.text
             return labels_are_text and target in (None, name)
 
         table = read_table(path, decimal, is_text)
-        missing = [name for name in self.features if name not in table.column_names]
+        present = set(table.column_names)
+        missing = [name for name in self.features if name not in present]
         if missing:
             raise TableError(
                 f"{path}: column {missing[0]!r} is missing, which the training had "

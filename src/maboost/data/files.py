@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from csv import Error as NoRecord
 from csv import reader
@@ -81,7 +82,7 @@ def _with_empty_columns_as_numbers(table: Any) -> Any:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableError(f"{path}: several columns are called {twice[0]!r}")
 
