@@ -1,5 +1,6 @@
 """Tables in files."""
 
+import csv
 from pathlib import Path
 from time import perf_counter
 
@@ -47,6 +48,20 @@ def test_decimal_commas_in_a_column_of_text_that_is_to_be_text(tmp_path):
         read_table(tmp_path / "t.csv")
     table = read_table(tmp_path / "t.csv", text=lambda name: name == "a")
     assert table.column("a").to_pylist() == ["1,5", "2,5"]
+
+
+@pytest.mark.parametrize("block", [1 << 26, 200])
+def test_cells_and_names_may_go_over_lines(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(files, "_BLOCK", block)
+    names = ["a", 'over\n"two" lines', "b; c"]
+    rows = [[str(i), f"first\nsecond, {i}\n", "007"] for i in range(100)]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    table = read_table(tmp_path / "t.csv", text=lambda name: name != "a")
+    assert table.column_names == names
+    assert table.column("a").to_pylist() == list(range(100))
+    assert table.column(1).to_pylist() == [row[1] for row in rows]
+    assert table.column(2).to_pylist() == ["007"] * 100
 
 
 def test_names_are_compared_in_less_than_the_square_of_their_number():

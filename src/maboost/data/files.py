@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from csv import Error as NoRecord
 from csv import reader
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from maboost.writing import whole_file
 __all__ = ["TableError", "read_table", "write_table"]
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
-_QUOTED = re.compile(r'"[^"]*"')
+_QUOTED = re.compile(r'"[^"]*("|$)')
 _LONGEST_LINE = 1 << 22
+_BLOCK = 1 << 26
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -99,15 +101,16 @@ def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    head = _first_line(path)
+    head, rest = _first_lines(path)
     delimiter = _delimiter(head)
-    names = next(reader([head], delimiter=delimiter), [])
+    names = next(reader(chain([head], rest), delimiter=delimiter), [])
     _check_names(path, names)
     fixed = {name: pa.string() for name in names if text(name)}
     table = csv.read_csv(
         path,
-        read_options=csv.ReadOptions(block_size=1 << 26),
-        parse_options=csv.ParseOptions(delimiter=delimiter),
+        read_options=csv.ReadOptions(block_size=_BLOCK),
+        # a cell may go over lines, and over the end of a block
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             null_values=list(MISSING),
             strings_can_be_null=True,
@@ -136,13 +139,14 @@ def _check_decimals(path: Path, name: str, column: Any) -> None:
         )
 
 
-def _first_line(path: Path) -> str:
-    """The line of column names, of a compressed file too."""
+def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
+    """The line of column names, of a compressed file too, and those after it: a name may go over lines."""
     import pyarrow as pa
 
     with pa.input_stream(path) as file:
-        lines = file.read(_LONGEST_LINE).splitlines()
-    return next((line for line in lines if line.strip()), b"").decode("utf-8-sig")
+        lines = file.read(_LONGEST_LINE).splitlines(keepends=True)
+    rows = dropwhile(lambda line: not line.strip(), lines)
+    return next(rows, b"").decode("utf-8-sig"), (line.decode() for line in rows)
 
 
 def _delimiter(head: str) -> str:
