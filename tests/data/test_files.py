@@ -1,13 +1,14 @@
 """Tables in files."""
 
 import csv
+import os
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 
 from maboost.data import files
-from maboost.data.files import TableError, read_table
+from maboost.data.files import TableError, read_table, write_table
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,20 @@ def test_names_are_compared_in_less_than_the_square_of_their_number():
     start = perf_counter()
     files._check_names(Path("t.csv"), names)
     assert perf_counter() - start < 10.0
+
+
+@pytest.mark.parametrize(
+    "suffix", ["csv", "parquet", "pq", "csv.gz", "csv.bz2", "csv.lz4", "csv.zst"]
+)
+def test_what_is_written_can_be_read(tmp_path, suffix):
+    columns = {"a, b": [1.5, 2.5, None], "ü": ["x", 'y "z"', "over\nlines"]}
+    write_table(columns, tmp_path / f"t.{suffix}")
+    assert read_table(tmp_path / f"t.{suffix}").to_pydict() == columns
+    assert [path.name for path in tmp_path.iterdir()] == [f"t.{suffix}"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_not_an_empty_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TableError, match="is a pipe"):
+        read_table(tmp_path / "pipe")

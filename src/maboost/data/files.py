@@ -9,7 +9,7 @@ from csv import Error as NoRecord
 from csv import reader
 from itertools import chain, dropwhile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from maboost.writing import whole_file
 
@@ -19,6 +19,12 @@ _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 _QUOTED = re.compile(r'"[^"]*("|$)')
 _LONGEST_LINE = 1 << 22
 _BLOCK = 1 << 26
+_COMPRESSIONS = {
+    ".gz": "gzip",
+    ".bz2": "bz2",
+    ".lz4": "lz4",
+    ".zst": "zstd",
+}  # as pyarrow reads them
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -47,6 +53,8 @@ def read_table(
         raise TableError(f"{path}: no such file")
     if path.is_dir():
         raise TableError(f"{path}: is a folder, not a file")
+    if path.is_fifo():
+        raise TableError(f"{path}: is a pipe, and a table is read twice: save it to a file first")
     if path.stat().st_size == 0:
         raise TableError(f"{path}: the file is empty")
     import pyarrow as pa
@@ -155,7 +163,7 @@ def _delimiter(head: str) -> str:
 
 
 def write_table(columns: dict[str, Any], path: str | Path) -> None:
-    """Columns as a CSV or Parquet file, by the suffix; never half-written."""
+    """Columns as a CSV (compressed or not) or Parquet file, by the suffix; never half-written."""
     import pyarrow as pa
 
     table, path = pa.table(columns), Path(path)
@@ -166,8 +174,20 @@ def write_table(columns: dict[str, Any], path: str | Path) -> None:
 
                 pq.write_table(table, file)
             else:
-                from pyarrow import csv
-
-                csv.write_csv(table, file)
+                _write_csv(table, file, path)
     except OSError as error:
         raise TableError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_csv(table: Any, file: IO[bytes], path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    compression = _COMPRESSIONS.get(path.suffix)
+    if compression is None:
+        csv.write_csv(table, file)
+        return
+    packed = pa.BufferOutputStream()  # a compressed stream closes what it writes to
+    with pa.CompressedOutputStream(packed, compression) as stream:
+        csv.write_csv(table, stream)
+    file.write(packed.getvalue())
