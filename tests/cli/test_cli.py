@@ -289,6 +289,34 @@ def test_unwritable_output(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (("--out", "t.csv"), "the rows"),
+        (("--report", "link.csv"), "the rows"),
+        (("--out", "v.csv"), "--valid"),
+        (("--report", "c.toml"), "--config"),
+        (("--out", "same", "--report", "./same"), "--out"),
+    ],
+)
+def test_nothing_is_written_over_what_is_read(folder, tmp_path, written, read):
+    for name, source in {"t.csv": "train.csv", "v.csv": "valid.csv"}.items():
+        (tmp_path / name).write_bytes((folder / source).read_bytes())
+    (tmp_path / "c.toml").write_text("rounds = 2\n")
+    (tmp_path / "link.csv").symlink_to("t.csv")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    options = ("--valid", "v.csv", "--config", "c.toml", *written)
+    refused(f"is the file of {read}: give another path", "train", "t.csv", *options, cwd=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_predictions_replace_neither_rows_nor_model(folder):
+    model, rows = folder / "model.maboost", folder / "rows.csv"
+    refused("is the file of the rows", "predict", model, rows, "--out", rows)
+    refused("is the file of the model", "predict", model, rows, "--out", model)
+    assert run("predict", model, rows).returncode == 0
+
+
 def test_options_that_do_not_go_together(folder):
     train = ("train", folder / "train.csv")
     refused(

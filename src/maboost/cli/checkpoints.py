@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from maboost.data.files import TableError
@@ -10,8 +9,8 @@ from maboost.data.files import TableError
 __all__ = ["check", "parameters", "told"]
 
 
-def check(options: dict[str, Any], data: Path) -> None:
-    """Refuse options that do not go together, and a checkpoint in the place of another file."""
+def check(options: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
     path, every, resume = (options[o] for o in ("checkpoint", "checkpoint_every", "resume"))
     if path is None:
         if every is not None:
@@ -22,10 +21,6 @@ def check(options: dict[str, Any], data: Path) -> None:
         return
     if every is not None and every < 1:
         raise TableError(f"--checkpoint-every {every} is no number of rounds: give 1 or more")
-    others = {"the rows": data, "--out": options["out"], "--report": options["report"]}
-    for name, other in others.items():
-        if other is not None and other.resolve() == path.resolve():
-            raise TableError(f"--checkpoint {path} is the file of {name}: give another path")
 
 
 def parameters(options: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from maboost.data.files import TableError
 __all__ = [
     "INTERRUPTED",
     "Problem",
+    "check_apart",
     "check_writable",
     "decimal_option",
     "find_target",
@@ -77,15 +78,23 @@ def check_writable(path: Path | None, option: str) -> None:
         raise TableError(f"{option} {path}: cannot be written")
 
 
-def find_target(table: Any, asked: str | None) -> tuple[str, str]:
+def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+    """Refuse to write over a file that is read, and two things to one file; by what they are called."""
+    known = {path.resolve(): name for name, path in read.items() if path is not None}
+    for option, path in written.items():
+        if path is not None and (other := known.setdefault(path.resolve(), option)) != option:
+            raise TableError(f"{option} {path} is the file of {other}: give another path")
+
+
+def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
     """The column to predict, and how it was found."""
     if asked is not None:
         return asked, ""
-    lower = {name.lower(): name for name in table.column_names}
+    lower = {name.lower(): name for name in names}
     for name in TARGETS:
         if name in lower:
             return lower[name], "inferred from its name"
-    return table.column_names[-1], "inferred: the last column"
+    return names[-1], "inferred: the last column"
 
 
 def some(names: list[str], most: int = 12) -> str:

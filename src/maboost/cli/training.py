@@ -17,6 +17,7 @@ from maboost.cli.boosters import BOOSTERS, booster
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
 from maboost.cli.common import (
     INTERRUPTED,
+    check_apart,
     check_writable,
     decimal_option,
     find_target,
@@ -101,9 +102,11 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
         options = configured(context, config, options)
-    for name in ("out", "report", "checkpoint"):
-        check_writable(options[name], f"--{name}")
-    checkpoints.check(options, data)
+    written = {f"--{name}": options[name] for name in ("out", "report", "checkpoint")}
+    for option, path in written.items():
+        check_writable(path, option)
+    checkpoints.check(options)
+    check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
     table = read_table(data, options["decimal"], lambda name: name == options["domain_column"])
     job = _Job(table, options)
@@ -134,12 +137,17 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         raise SystemExit(INTERRUPTED)
 
 
+def _file(valid: str | None) -> Path | None:
+    """The file of --valid, if it is none of the numbers that it may be."""
+    return None if valid is None or is_number(valid) else Path(valid)
+
+
 class _Job:
     """A table and what is to be learned from it."""
 
     def __init__(self, table: Any, options: dict[str, Any]) -> None:
         self.options = options
-        self.target, self.inferred = find_target(table, options["target"])
+        self.target, self.inferred = find_target(table.column_names, options["target"])
         self.roles = {"target": self.target}
         for role in ("weight", "domain"):
             if options[f"{role}_column"] is not None:

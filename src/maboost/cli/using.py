@@ -13,7 +13,14 @@ from rich.table import Table
 
 import maboost
 from maboost.cli.columns import TrainedColumns
-from maboost.cli.common import check_writable, decimal_option, plain, some, told_in_a_line
+from maboost.cli.common import (
+    check_apart,
+    check_writable,
+    decimal_option,
+    plain,
+    some,
+    told_in_a_line,
+)
 from maboost.data.files import TableError, write_table
 
 __all__ = ["evaluate", "inspect", "predict"]
@@ -46,6 +53,7 @@ def _load(path: Path) -> Any:
 def predict(model: Path, data: Path, proba: bool, out: Path | None, decimal: str) -> None:
     """Predict the rows of DATA (CSV or Parquet) with MODEL."""
     check_writable(out, "--out")
+    check_apart({"the model": model, "the rows": data}, {"--out": out})
     fitted, trained = _model_and_columns(model)
     X = trained.read(data, decimal).select(trained.features)
     columns: dict[str, Any] = {"prediction": fitted.predict(X)}
