@@ -265,7 +265,11 @@ def test_huge_cardinality(tmp_path):
 
 def test_a_missing_label(tmp_path):
     (tmp_path / "y.csv").write_text("x,y\n1,a\n2,\n3,b\n")
-    refused("the target 'y' is missing in 1 rows", "train", tmp_path / "y.csv")
+    refused(
+        "the target 'y' is missing in 1 of 3 rows: leave those rows out",
+        "train",
+        tmp_path / "y.csv",
+    )
 
 
 def test_wrong_model_file(folder):

@@ -213,6 +213,40 @@ def test_text_columns_that_are_not_utf8(codes, tmp_path):
     refused("other.csv: is not UTF-8 text", "predict", codes[0], tmp_path / "other.csv")
 
 
+# ------------------------------------------------------------------------------------------- the target
+
+
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        ((), "label"),
+        (("--drop", "label"), "Outcome"),
+        (("--weight-column", "label"), "Outcome"),
+        (("--drop", "label", "--drop", "Outcome"), "y2"),
+        (
+            ("--domain-column", "label", "--domain-limit", "1=0.2", "--domain-limit", "2=none"),
+            "Outcome",
+        ),
+    ],
+)
+def test_a_column_with_another_use_is_not_taken_for_the_target(tmp_path, options, target):
+    rows = [f"{i},{1 + i % 2},{i > 9},{i < 15}" for i in range(20)]
+    data = written(tmp_path / "t.csv", "x,label,Outcome,y2", rows)
+    done = run("train", data, "--rounds", 2, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["target"] == target
+
+
+def test_a_target_is_neither_dropped_nor_a_weight(tmp_path):
+    data = written(tmp_path / "t.csv", "x,label", [f"{i},{i % 2}" for i in range(20)])
+    for option in ("--drop", "--weight-column"):
+        refused(
+            f"column 'label' cannot be both --target and {option}",
+            "train", data, "--target", "label", option, "label",
+        )  # fmt: skip
+    refused("no column is left to predict", "train", data, "--drop", "x", "--drop", "label")
+
+
 # ------------------------------------------------------------------------------------- what is written
 
 

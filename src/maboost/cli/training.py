@@ -147,17 +147,19 @@ class _Job:
 
     def __init__(self, table: Any, options: dict[str, Any]) -> None:
         self.options = options
-        self.target, self.inferred = find_target(table.column_names, options["target"])
-        self.roles = {"target": self.target}
-        for role in ("weight", "domain"):
-            if options[f"{role}_column"] is not None:
-                self.roles[role] = options[f"{role}_column"]
-        for name in (*self.roles.values(), *options["drop"]):
+        self.roles = {
+            role: options[f"{role}_column"]
+            for role in ("weight", "domain")
+            if options[f"{role}_column"] is not None
+        }
+        left_out = {*self.roles.values(), *options["drop"]}
+        self.target, self.inferred = self._target(table.column_names, left_out)
+        for name in (self.target, *self.roles.values(), *options["drop"]):
             if name not in table.column_names:
                 raise TableError(
                     f"there is no column {name!r}; there are {some(table.column_names)}"
                 )
-        left_out = {*self.roles.values(), *options["drop"]}
+        left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:
             raise TableError("no column is left to learn from")
@@ -170,10 +172,27 @@ class _Job:
                 )
         self.fit_options = self._fit_options(table)
 
+    def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
+        """The column to predict: not one that is dropped, or that holds the weights."""
+        asked = self.options["target"]
+        for option, columns in {
+            "--drop": self.options["drop"],
+            "--weight-column": [self.options["weight_column"]],
+        }.items():
+            if asked is not None and asked in columns:
+                raise TableError(f"column {asked!r} cannot be both --target and {option}")
+        left = [name for name in names if name not in left_out]
+        if asked is None and not left:
+            raise TableError("no column is left to predict")
+        return find_target(left, asked)
+
     def _labels(self, table: Any) -> np.ndarray[Any, Any]:
         column = table.column(self.target)
         if column.null_count:
-            raise TableError(f"the target {self.target!r} is missing in {column.null_count} rows")
+            raise TableError(
+                f"the target {self.target!r} is missing in {column.null_count} of {len(column)} rows: "
+                "leave those rows out"
+            )
         if kind_of(column.type) not in (YES_NO, NUMBERS, TEXT):
             raise TableError(
                 f"the target {self.target!r} holds {column.type}, which is neither a number nor text: turn "
