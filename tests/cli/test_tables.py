@@ -192,6 +192,15 @@ def test_dates_are_refused(tmp_path):
 # ------------------------------------------------------------------------------------------- bad files
 
 
+@pytest.mark.parametrize("value", ["inf", "-Infinity", "1e999"])
+def test_infinite_numbers_are_named(codes, tmp_path, value):
+    data = written(tmp_path / "t.csv", "x,code,label", ["1,7,2", f"{value},7,3", ",12,2"])
+    message = "t.csv: column 'x' is infinite in 1 of 3 rows"
+    refused(message, "train", data)
+    refused(message, "predict", codes[0], data)
+    refused(message, "train", codes[1], "--valid", data)
+
+
 def test_two_columns_of_a_name(codes, tmp_path):
     model, *_ = codes
     data = written(tmp_path / "dup.csv", "a,a,label", ["1,2,x", "3,4,y"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maboost.cli.common import is_number, some
 from maboost.data.files import TableError, read_table
 
-__all__ = ["NUMBERS", "TEXT", "YES_NO", "TrainedColumns", "kind_of"]
+__all__ = ["NUMBERS", "TEXT", "YES_NO", "TrainedColumns", "check_finite", "kind_of"]
 
 YES_NO, NUMBERS, TEXT = "yes/no", "numbers", "categories"
 
@@ -28,6 +28,18 @@ def kind_of(type: Any) -> str:
     if t.is_string(type) or t.is_large_string(type) or t.is_dictionary(type):
         return TEXT
     return str(type)
+
+
+def check_finite(path: str | Path, name: str, column: Any) -> None:
+    """Refuse a column with infinite numbers, which no model takes."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if t.is_floating(column.type) and (count := pc.sum(pc.is_inf(column)).as_py()):
+        raise TableError(
+            f"{path}: column {name!r} is infinite in {count} of {len(column)} rows: give numbers there, "
+            "or leave the cells empty"
+        )
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,7 @@ class TrainedColumns:
         """Refuse a column that is another kind of thing than it was."""
         if column.null_count == len(column):
             return
+        check_finite(path, name, column)
         kind = kind_of(column.type)
         if name in self.numbers and kind not in (YES_NO, NUMBERS):
             for value in column.to_pylist() if kind == TEXT else []:

@@ -14,7 +14,7 @@ from rich.console import Console
 import maboost
 from maboost.cli import checkpoints
 from maboost.cli.boosters import BOOSTERS, booster
-from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
+from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, check_finite, kind_of
 from maboost.cli.common import (
     INTERRUPTED,
     check_apart,
@@ -109,7 +109,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
     table = read_table(data, options["decimal"], lambda name: name == options["domain_column"])
-    job = _Job(table, options)
+    job = _Job(data, table, options)
     if not options["as_json"]:
         job.describe(data)
     if not (options["quiet"] or options["as_json"]):
@@ -145,7 +145,7 @@ def _file(valid: str | None) -> Path | None:
 class _Job:
     """A table and what is to be learned from it."""
 
-    def __init__(self, table: Any, options: dict[str, Any]) -> None:
+    def __init__(self, data: Path, table: Any, options: dict[str, Any]) -> None:
         self.options = options
         self.roles = {
             role: options[f"{role}_column"]
@@ -170,6 +170,7 @@ class _Job:
                     f"column {field.name!r} holds {field.type}, which is neither a number nor text: turn it "
                     f"into one of them, or leave it out by --drop {field.name}"
                 )
+            check_finite(data, field.name, self.X.column(field.name))
         self.fit_options = self._fit_options(table)
 
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
