@@ -3,9 +3,12 @@
 import csv
 import gzip
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.command import refused, run
 
@@ -114,6 +117,21 @@ def test_numbers_in_parquet_where_the_model_has_text(codes, tmp_path):
     refused(
         "column 'code' holds int64, where it was text", "predict", model, tmp_path / "n.parquet"
     )
+
+
+@pytest.mark.parametrize("labels", [pa.decimal128(3, 0), pa.decimal128(6, 2), pa.string_view()])
+@pytest.mark.parametrize("text", [pa.large_string(), pa.string_view()])
+def test_parquet_with_decimals_and_all_kinds_of_text(tmp_path, text, labels):
+    code = ["a", "b", None, "c"] * 10
+    label = ["1" if value in ("a", None) else "2" for value in code]
+    if not pa.types.is_string_view(labels):
+        label = list(map(Decimal, label))
+    data = tmp_path / "t.parquet"
+    columns = {"code": pa.array(code, text), "label": pa.array(label, labels)}
+    pq.write_table(pa.table(columns), data)
+    model = trained(tmp_path, data)
+    assert evaluated(model, data)["error"] == 0.0
+    assert list(map(float, predicted(model, data))) == list(map(float, label))
 
 
 def test_a_column_of_the_training_may_be_empty_now(codes, tmp_path):

@@ -25,7 +25,8 @@ def kind_of(type: Any) -> str:
         return YES_NO
     if t.is_integer(type) or t.is_floating(type) or t.is_decimal(type):
         return NUMBERS
-    if t.is_string(type) or t.is_large_string(type) or t.is_dictionary(type):
+    text = t.is_string(type) or t.is_large_string(type) or t.is_string_view(type)
+    if text or t.is_dictionary(type):
         return TEXT
     return str(type)
 

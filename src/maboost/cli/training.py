@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 
 import maboost
@@ -199,6 +200,8 @@ class _Job:
                 f"the target {self.target!r} holds {column.type}, which is neither a number nor text: turn "
                 "it into one of them, or choose another --target"
             )
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
         labels = np.array(column.to_pylist())
         count = len(np.unique(labels))
         if count < 2:
