@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
@@ -294,6 +295,50 @@ def test_margins_of_unknown_classes():
     model = MABoostClassifier(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match=r"classes the model was not fitted on: \[2\]"):
         model.margins(X, y + 1)
+
+
+def test_margins_and_stages_take_labels_as_a_fit_does():
+    model = MABoostClassifier(n_estimators=3).fit(X, y)
+    margins, scores = model.margins(X, y), list(model.staged_score(X, y))
+    for labels in (y.tolist(), pd.Series(y, dtype="Int64"), pd.Series(y, dtype="category")):
+        np.testing.assert_array_equal(model.margins(X, labels), margins)
+        assert list(model.staged_score(X, labels)) == scores
+    for column in (y[:, None], pd.DataFrame({"y": y})):
+        with pytest.warns(DataConversionWarning, match="column-vector y"):
+            np.testing.assert_array_equal(model.margins(X, column), margins)
+        assert list(model.staged_score(X, column)) == scores
+
+
+@pytest.mark.parametrize("short", [y[:1], y[:9]])
+def test_margins_and_stages_need_a_label_a_row(short):
+    model = MABoostClassifier(n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.margins(X, short)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        list(model.staged_score(X, short))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        list(model.staged_score(X, y, sample_weight=np.ones(len(short))))
+
+
+def test_missing_and_mixed_labels_are_told_of():
+    names = np.where(y == 1, "yes", "no")
+    model = MABoostClassifier(n_estimators=3).fit(X, names)
+    missing = np.where(y == 1, "yes", None)
+    for ask in (model.margins, lambda X, y: list(model.staged_score(X, y))):
+        with pytest.raises(ValueError, match=r"y has .* missing labels, the first in row"):
+            ask(X, missing)
+    mixed = np.array(["yes", 3, "x"] * 20, dtype=object)
+    with pytest.raises(ValueError, match=r"was not fitted on: \[3, 'x'\]"):
+        model.margins(X, mixed)
+    with pytest.raises(ValueError, match=r"classes that y has not: \[3, 'x'\]"):
+        model.fit(X, names, X_val=X, y_val=mixed)
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    with pytest.raises(NotFittedError):
+        MABoostClassifier().distribution_  # noqa: B018
+    with pytest.raises(NotFittedError):
+        MABoostClassifier().suspect_labels()
 
 
 # ------------------------------------------------------------------------------------ estimators

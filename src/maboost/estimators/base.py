@@ -260,7 +260,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 f"y_val must have one label for each of the {X_val.shape[0]} rows of X_val, got shape "
                 f"{y_val.shape}"
             )
-        unknown = sorted(set(np.unique(y_val).tolist()) - set(self.classes_.tolist()))
+        unknown = sorted(set(y_val.tolist()) - set(self.classes_.tolist()), key=str)
         if unknown:
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
         w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.dummy import DummyClassifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.stored import is_stored
+from maboost.estimators.table import label_array
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
@@ -163,13 +165,9 @@ class Voting:
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[float]:
         """Accuracy after each round."""
+        y = label_array(y)
         for predicted in self.staged_predict(X):
-            yield float(
-                np.average(
-                    predicted == np.asarray(y),
-                    weights=None if sample_weight is None else np.asarray(sample_weight),
-                )
-            )
+            yield float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
         """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.
@@ -177,13 +175,14 @@ class Voting:
         With more than two classes: the smallest over the wrong classes.
         """
         votes = self.decision_function(X)
-        y = np.asarray(y)
-        unknown = sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist()))
+        labels: NDArray[Any] = column_or_1d(label_array(y), warn=True)
+        check_consistent_length(votes, labels)
+        unknown = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
         if unknown:
             raise ValueError(f"y has classes the model was not fitted on: {unknown!r}")
         if len(self.classes_) == 1:
-            return np.ones(len(y))
-        game = Game(np.searchsorted(self.classes_, y), len(self.classes_))
+            return np.ones(len(labels))
+        game = Game(np.searchsorted(self.classes_, labels), len(self.classes_))
         total = float(np.sum(self.estimator_weights_)) or 1.0
         return game.worst_margins(-game.loss(votes / total))
 
@@ -202,10 +201,10 @@ class Voting:
             `given_label` and `predicted_label`, and the row's `mean_weight` over the rounds (1 is its
             own share); indexed by the position of the row in X, the most suspicious first.
         """
-        check_is_fitted(self)
         return self._per_row("_evidence", "suspect_labels()").table(self.classes_)
 
     def _per_row(self, what: str, name: str) -> Any:
+        check_is_fitted(self)
         if what not in self.__dict__:
             raise AttributeError(
                 f"{name} needs what the fit remembers of every training row, which a slice of a model, "
