@@ -513,7 +513,13 @@ def test_models_that_cannot_be_reported(tmp_path, smooth):
         ({"X": X, "y": Y}, "X has 569 rows, but the model was fitted on 285"),
         ({"X": X[HALF][:, :3], "y": Y[HALF]}, "X has 3 features, but the model was fitted on 30"),
         ({"sample_weight": Y[HALF]}, "sample_weight is given without X and y"),
+        (
+            {"X": X[HALF], "y": Y[HALF] + 1},
+            r"y has 2, which is none of the model's classes \[0, 1\]",
+        ),
+        ({"X": X[HALF], "y": Y[HALF].astype(str)}, "y has '0', which is none of the model's"),
         ({"X_test": X}, "X_test and y_test go together"),
+        ({"X_test": X, "y_test": Y.astype(str)}, "y_test has none of the model's classes"),
         ({"X_test": X, "y_test": Y[:5]}, "y_test must have one label"),
         ({"X_test": X[:0], "y_test": Y[:0]}, "X_test has no rows"),
         ({"feature_names": ["a"]}, "feature_names has 1 names for 30 features"),

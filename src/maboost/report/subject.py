@@ -180,6 +180,12 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
             "of the fit, all of them and in their order"
         )
     weights = row_weights(X, labels, weight, _class_weight(model, labels))
+    unknown = sorted(set(labels[weights.kept].tolist()) - set(model.classes_.tolist()), key=str)
+    if unknown:
+        raise ValueError(
+            f"y has {unknown[0]!r}, which is none of the model's classes {model.classes_.tolist()[:5]!r}: "
+            "give the labels of the fit"
+        )
     base = np.zeros(len(labels))
     base[weights.kept] = weights.scaled
     weighted = weight is not None or model.class_weight is not None
@@ -220,6 +226,11 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
     _check_width("X_test", rows, model)
     if not len(labels):
         raise ValueError("X_test has no rows")
+    if not set(labels.tolist()) & set(model.classes_.tolist()):
+        raise ValueError(
+            f"y_test has none of the model's classes {model.classes_.tolist()[:5]!r}: give labels as in "
+            "the fit"
+        )
     staged = np.array([float(np.mean(p != labels)) for p in model.staged_predict(X)])
     return TestRows(float(staged[-1]), staged, len(labels))
 
