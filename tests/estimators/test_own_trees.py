@@ -177,3 +177,19 @@ def test_bad_tree_parameters_are_named():
             tree.fit(X, y)
         with pytest.raises(ValueError, match=message):
             MABoostClassifier(tree).fit(X, y)
+
+
+def test_categories_have_no_direction():
+    frame = pd.DataFrame({"x": range(40), "k": pd.Categorical(["a", "b", "c", "d"] * 10)})
+    y = frame["k"].isin(["b", "d"])
+    for signs in ([0, 1], [0, -1]):
+        tree = HistTreeClassifier(monotonic_cst=signs)
+        for model in (tree, MABoostClassifier(tree, n_estimators=3)):
+            with pytest.raises(ValueError, match="for column 1, which is categorical"):
+                model.fit(frame, y)
+    free = HistTreeClassifier(monotonic_cst=[1, 0]).fit(frame, y)
+    assert free.score(frame, y) == 1.0
+    frame = frame[["k"]].sort_values("k")
+    ordered = HistTreeClassifier(monotonic_cst=[1], categorical_features=None)
+    answers = ordered.fit(frame, y[frame.index]).predict_proba(frame)[:, 1]
+    assert np.all(np.diff(answers) >= 0.0)

@@ -57,7 +57,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
         splits are subsets of categories. Categories not seen in the fit are treated as missing.
     monotonic_cst : array of {-1, 0, 1} or None, default=None
-        Direction a feature may have on the answer; two classes and real responses only.
+        Direction a feature may have on the answer; two classes and real responses only, and 0 for
+        categorical features.
     random_state : int, RandomState or None, default=None
         Draws features.
     n_jobs : int or None, default=None
@@ -150,7 +151,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             features_per_tree=_number(self.max_features_per_tree, columns),
             features_per_node=_number(self.max_features, columns),
             votes=self.response == "sign",
-            monotone=self._monotone(columns, n_classes),
+            monotone=self._monotone(columns, n_classes, categorical),
         )
         return TreeLearner(
             rules,
@@ -161,7 +162,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             comm=comm or SerialCommunicator(),
         )
 
-    def _monotone(self, columns: int, n_classes: int) -> tuple[int, ...] | None:
+    def _monotone(
+        self, columns: int, n_classes: int, categorical: NDArray[np.bool_]
+    ) -> tuple[int, ...] | None:
         if self.monotonic_cst is None:
             return None
         signs = np.asarray(self.monotonic_cst)
@@ -173,6 +176,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "monotonic_cst is defined for two classes and response='real' only, got "
                 f"{n_classes} classes and response={self.response!r}"
+            )
+        unordered = np.flatnonzero(categorical & (signs != 0))
+        if len(unordered):
+            raise ValueError(
+                f"monotonic_cst is {signs[unordered[0]]} for column {unordered[0]}, which is categorical "
+                "and has no order: set it to 0 there, or leave the column out of categorical_features"
             )
         return tuple(int(s) for s in signs)
 
