@@ -104,6 +104,15 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
     assert_same_model(model, SmoothBoostClassifier(n_estimators=7, random_state=0).fit(X, y), X)
 
 
+def test_warm_start_refuses_categories_of_other_names():
+    X, y = pd.DataFrame({"k": ["red", "blue", "grey"] * 20}), np.arange(60) % 4 == 1
+    model = MABoostClassifier(n_estimators=2, warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="X, y or the weights have changed"):
+        model.fit(X.replace({"red": "violet"}), y)  # with the codes that the others had
+    model.set_params(n_estimators=4).fit(X.astype("category"), y)
+    assert_same_model(model, MABoostClassifier(n_estimators=4, random_state=0).fit(X, y), X)
+
+
 class FailsLater(DecisionTreeClassifier):
     """A tree that cannot be fitted once the rows have been divided."""
 

@@ -153,7 +153,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         X, y = self._checked(X, y)
         weights = row_weights(X, y, sample_weight, self.class_weight, comm)
         random_state = check_random_state(self.random_state)
-        rows = TrainingRows(X, y, weights, random_state, sample_domain, comm, given)
+        known = self._codes.categories
+        rows = TrainingRows(X, y, weights, random_state, sample_domain, comm, given, known)
         return rows.of_positive_weight()
 
     def _stored_rows(

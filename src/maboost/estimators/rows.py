@@ -36,6 +36,8 @@ class TrainingRows:
         The other shards.
     given : optional
         The user's own X, before it was checked and encoded; None where that is on disk.
+    categories : dict
+        By column what the codes in X stand for, where it has any.
     """
 
     X: Any
@@ -45,6 +47,7 @@ class TrainingRows:
     sample_domain: Any = None
     comm: Communicator = field(default_factory=SerialCommunicator)
     given: Any = None
+    categories: dict[Any, list[Any]] = field(default_factory=dict)
     # not a cached property: in Python 3.11 those hold a lock, on which shards that are threads of one
     # process would wait for each other
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -135,6 +138,8 @@ class TrainingRows:
     def fingerprint(self) -> str:
         """A hash of rows, labels, weights and sources in their order."""
         digest = hashlib.blake2b(digest_size=16)
+        if self.categories:
+            digest.update(repr(list(self.categories.items())).encode())
         X = self.X.tocsr() if sp.issparse(self.X) else self.X
         parts = [X.data, X.indices, X.indptr] if sp.issparse(self.X) else [X]
         if hasattr(X, "fingerprint"):  # rows on disk

@@ -52,7 +52,8 @@ def stored_rows(
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     sources = None if domain is None else _column(table, domain)
-    rows = TrainingRows(table, y, weights, random_state, sources)
+    known = table.codes.categories
+    rows = TrainingRows(table, y, weights, random_state, sources, categories=known)
     return rows, None if groups is None else _column(table, groups)
 
 
