@@ -163,6 +163,16 @@ def test_parameters_reach_the_default_tree():
         n_jobs=2,
     ).fit(X, y)
     assert search.best_score_ > 0.9
+    both = GridSearchCV(
+        SmoothBoostClassifier(n_estimators=2),
+        {"estimator": [None, HistTreeClassifier(max_depth=2)], "estimator__max_bins": [8, 16]},
+        cv=2,
+        error_score="raise",
+    ).fit(X, y)
+    assert {e.max_depth for e in both.cv_results_["param_estimator"] if e is not None} == {2}
+    given = MABoostClassifier(HistTreeClassifier(max_depth=9))
+    given.set_params(estimator=None, estimator__max_bins=8)
+    assert (given.estimator.max_depth, given.estimator.max_bins) == (3, 8)
 
 
 def test_bad_tree_parameters_are_named():

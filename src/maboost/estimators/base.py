@@ -274,8 +274,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``estimator__...`` reaches into the default tree too."""
-        if self.estimator is None and any(name.startswith("estimator__") for name in params):
-            self.estimator = default_tree()
+        deep = any(name.startswith("estimator__") for name in params)
+        if deep and params.get("estimator", self.estimator) is None:
+            params["estimator"] = default_tree()
         return super().set_params(**params)
 
     def _allows_nan(self) -> bool:
