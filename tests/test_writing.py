@@ -49,6 +49,39 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(tmp_path, where, monke
     assert path.read_bytes() == b"old"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name, message in {
+        "folder": "directory",
+        "pipe": "no regular file",
+        "link": "no regular",
+    }.items():
+        with (
+            pytest.raises(OSError, match=rf"{message}.*: '.*{name}'$"),
+            whole_file(tmp_path / name),
+        ):
+            pass
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]
+
+
+def test_errors_name_the_path_that_was_given(tmp_path, monkeypatch):
+    path = tmp_path / "missing" / "out.csv"
+    with pytest.raises(FileNotFoundError, match=r"missing.out\.csv'$"), whole_file(path):
+        pass
+
+    def refused(source, target):
+        raise PermissionError(13, "Permission denied", source, None, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    path = tmp_path / "out.csv"
+    with pytest.raises(PermissionError, match=r"denied: '[^']*out\.csv'$"), whole_file(path):
+        pass
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_what_a_kill_leaves_is_hidden_and_can_be_removed(tmp_path):
     path, others = tmp_path / "out.csv", tmp_path / ".out.csv.mine.part"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -19,7 +20,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write, which is at `path` once the block has ended, in the place of what was there.
 
     It is written beside, put on the disk and renamed: whoever reads, and whenever the process is killed,
-    finds all of it or what was there before. If the block raises, nothing is left. A link is followed.
+    finds all of it or what was there before. If the block raises, nothing is left. A link is followed;
+    folders, pipes and devices are refused, as a file would take their place.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,6 +34,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     b'hello'
     """
     target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise FileExistsError(errno.EEXIST, "is there and is no regular file", os.fspath(path))
     folder, name = os.path.split(target)
     # readers of a folder of tables pass over names that begin with a dot
     beside = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
@@ -41,9 +47,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(beside)
+        if isinstance(error, OSError) and error.filename == beside:
+            error.filename = os.fspath(path)
+            del error.filename2
         raise
     _sync_folder(folder)
 

@@ -293,6 +293,15 @@ def test_unwritable_output(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_the_place_of_an_output(folder, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for option in ("--out", "--report", "--checkpoint"):
+        data = folder / "train.csv"
+        lines = refused("pipe: cannot be written", "train", data, option, tmp_path / "pipe")
+        assert len(lines) == 1
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [

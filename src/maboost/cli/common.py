@@ -74,7 +74,7 @@ def check_writable(path: Path | None, option: str) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise TableError(f"{option} {path}: there is no folder {folder}")
-    if path.is_dir() or not os.access(folder, os.W_OK):
+    if (path.exists() and not path.is_file()) or not os.access(folder, os.W_OK):
         raise TableError(f"{option} {path}: cannot be written")
 
 
