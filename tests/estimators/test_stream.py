@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from tests.helpers import examples
 
 from maboost import MadaBoostClassifier, load_model
@@ -142,6 +144,27 @@ def test_bad_streams_are_refused():
         model.fit_stream([(np.zeros((2, 1)), [0, 1]), (np.zeros((2, 1)), [0, 7])], sample_size=4)
     with pytest.raises(ValueError, match="confidence must be in"):
         model.fit_stream(stream(), confidence=1.0)
+    X, y = np.zeros((8, 1)), [0, 1] * 4
+    for batch in (X, (X, y, np.ones(8))):
+        for batches in ([batch], [(X, y), batch]):
+            with pytest.raises(ValueError, match=r"a batch is a pair \(X, y\), got"):
+                model.fit_stream(batches, sample_size=100)
+    for short in (y[:1], y[:5]):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.fit_stream([(X, y), (X, short)], sample_size=100)
+    with pytest.raises(ValueError, match="y has 1 missing labels, the first in row 2"):
+        model.fit_stream([(X, y), (X, [0, 1, None, *y[3:]])], sample_size=100)
+
+
+def test_labels_of_a_stream_may_be_columns():
+    batches = [next(stream()) for _ in range(3)]
+    model = MadaBoostClassifier(n_estimators=3, random_state=0).fit_stream(batches, sample_size=500)
+    columns = [(X, pd.DataFrame({"y": y})) for X, y in batches]
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        other = clone(model).fit_stream(columns, sample_size=500)
+    np.testing.assert_array_equal(
+        other.decision_function(batches[0][0]), model.decision_function(batches[0][0])
+    )
 
 
 def test_every_round_on_a_stream_is_told(capsys):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from maboost.boosting.booster import Booster
 from maboost.boosting.filtering import Filter
@@ -272,10 +273,10 @@ class _Stream:
         self.first = next(batches, None)
         if self.first is None:
             raise ValueError("batches: the stream has no batch at all")
-        X, y = self.first
+        X, y = _batch(self.first)
         model._codes = CategoryCodes.of(X)
         model._checked(X, y)
-        known = np.unique(np.asarray(label_array(y) if classes is None else classes))
+        known = np.unique(y if classes is None else np.asarray(classes))
         if len(known) != 2:
             raise ValueError(
                 f"fit_stream boosts two classes, got {known.tolist()[:5]!r}; name both by `classes` where "
@@ -285,10 +286,20 @@ class _Stream:
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
         while self.first is not None:
-            X, y = self.first
-            labels = np.asarray(label_array(y))
+            X, labels = _batch(self.first)
+            rows = self.model._checked_rows(X)
+            check_consistent_length(rows, labels)
             strange = sorted(set(labels.tolist()) - set(self.model.classes_.tolist()), key=str)
             if strange:
                 raise ValueError(f"batches: labels that are not in classes: {strange[:5]!r}")
-            yield self.model._checked_rows(X), np.searchsorted(self.model.classes_, labels)
+            yield rows, np.searchsorted(self.model.classes_, labels)
             self.first = next(self.batches, None)
+
+
+def _batch(given: Any) -> tuple[Any, NDArray[Any]]:
+    """Rows and labels of a batch."""
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        what = f"{len(given)} things" if isinstance(given, tuple | list) else type(given).__name__
+        raise ValueError(f"batches: a batch is a pair (X, y), got {what}")
+    X, y = given
+    return X, column_or_1d(label_array(y), warn=True)
