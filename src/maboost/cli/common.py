@@ -99,7 +99,7 @@ def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
 
 def some(names: list[str], most: int = 12) -> str:
     """The first names, and how many there are."""
-    return ", ".join(map(str, names[:most])) + (
+    return ", ".join(str(name) or "''" for name in names[:most]) + (
         f", ... ({len(names)} in all)" if len(names) > most else ""
     )
 
