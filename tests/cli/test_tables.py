@@ -219,6 +219,14 @@ def test_infinite_numbers_are_named(codes, tmp_path, value):
     refused(message, "train", codes[1], "--valid", data)
 
 
+def test_a_column_without_a_name_is_seen_and_can_be_dropped(tmp_path):
+    data = written(tmp_path / "t.csv", ",x,label", [f"{i},{i % 7},{i % 2}" for i in range(40)])
+    done = run("train", data, "--rounds", 2, "--quiet")
+    assert "numbers   '', x" in done.stderr
+    done = run("train", data, "--rounds", 2, "--quiet", "--drop", "")
+    assert "numbers   x\n" in done.stderr
+
+
 def test_two_columns_of_a_name(codes, tmp_path):
     model, *_ = codes
     data = written(tmp_path / "dup.csv", "a,a,label", ["1,2,x", "3,4,y"])
@@ -230,7 +238,11 @@ def test_two_columns_of_a_name(codes, tmp_path):
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_a_file_that_is_not_utf8(codes, tmp_path, text, encoding):
     (tmp_path / "other.csv").write_bytes(text.encode(encoding))
-    message = "other.csv: is not UTF-8 text; save it as UTF-8"
+    name = {"latin-1": "LATIN1", "utf-16": "UTF-16"}[encoding]
+    message = (
+        "other.csv: is not UTF-8 text; save it as UTF-8 ('CSV UTF-8' in a spreadsheet, or "
+        f"iconv -f {name} -t UTF-8)"
+    )
     refused(message, "train", tmp_path / "other.csv")
     refused(message, "predict", codes[0], tmp_path / "other.csv")
 

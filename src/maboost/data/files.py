@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterator
 from csv import Error as NoRecord
@@ -75,9 +76,11 @@ def read_table(
 
 
 def _not_utf8(path: Path) -> TableError:
+    with path.open("rb") as file:
+        encoding = "UTF-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "LATIN1"
     return TableError(
         f"{path}: is not UTF-8 text; save it as UTF-8 ('CSV UTF-8' in a spreadsheet, or "
-        "iconv -f LATIN1 -t UTF-8)"
+        f"iconv -f {encoding} -t UTF-8)"
     )
 
 
