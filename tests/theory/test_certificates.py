@@ -12,6 +12,7 @@ from tests.helpers import (
     DOMAINS,
     REGULARIZERS,
     Problem,
+    Quadratic,
     divergence,
     examples,
     random_domain,
@@ -224,20 +225,44 @@ def test_sparseboost(kappa, decay, step, problem, seed):
     width, lightest = run.measure.width, run.measure.rows_base.min()
     for record in rounds(run, 8):
         check_star(run, rng)
+        left = max(1.0 - 2.0 * run.gain, 1e-12)
         theorem = min(1.0, width / (1.0 + 2.0 * max(run.gain, 0.0)))
-        bound, certified = theorem, run.gain - 0.5 * (width / lightest - 1.0)
-        if (
-            kappa == 1.0
-        ):  # what is left of the squares says more, since wrong pairs have at least one
+        bound, certified = min(1.0, width * left), 1.0 - math.sqrt(left * width / lightest)
+        assert bound <= theorem + 1e-12
+        assert certified >= run.gain - 0.5 * (width / lightest - 1.0) - slack(certified)
+        if kappa == 1.0:  # what is left of the squares, of which wrong pairs have at least one
             s = run.state.density
             assert np.all(s >= 1.0 - run.margins - slack(run.total_step))
-            left = max(math.fsum(run.measure.entries * s * s), 1e-12)
-            assert min(1.0, width * left) <= theorem + 1e-12
-            assert 1.0 - math.sqrt(left * width / lightest) >= certified - slack(certified)
-            bound, certified = min(1.0, width * left), 1.0 - math.sqrt(left * width / lightest)
+            assert left == pytest.approx(math.fsum(run.measure.entries * s * s), abs=1e-9)
         assert record.error_bound == pytest.approx(bound, rel=1e-9, abs=1e-9)
         assert record.train_error <= bound + 1e-9
         assert record.margin_bound * run.total_step == pytest.approx(certified, rel=1e-9, abs=1e-7)
+        assert run.margins.min() >= certified - slack(certified)
+
+
+@pytest.mark.parametrize("domain", [Orthant(), Hypercube(), Hypercube(2.0)], ids=str)
+@pytest.mark.parametrize("name", [*REGULARIZERS, "steep", "flat"])
+@given(problem=problems, update=st.sampled_from(["active", "lazy"]), step=st.sampled_from(STEPS))
+@examples(12)
+def test_off_the_plane(name, domain, problem, update, step):
+    """Any regularizer where the mass is free: the error is at most 1 - G/B(0, 1), margins as from (★)."""
+    more = {"steep": Quadratic(5.0), "flat": Quadratic(0.1)}
+    regularizer = (REGULARIZERS | more)[name]
+    run = problem.run(maboost(regularizer, domain, update, step))
+    zero, one = np.zeros(1), np.ones(1)
+    whole = divergence(regularizer, zero, one, one)
+    base, width = run.measure.entries, run.measure.width
+    for record in rounds(run, 8):
+        for wrong in (run.margins <= 0.0, np.arange(base.size) == np.argmin(run.margins)):
+            u = wrong.astype(float)
+            cost = divergence(regularizer, u, np.ones(base.size), base)
+            reached = math.fsum(base * u * run.margins)
+            assert reached >= run.gain - cost - slack(run.gain, cost, reached)
+        left = max(1.0 - run.gain / whole, 1e-12)
+        assert record.error_bound == pytest.approx(min(1.0, width * left), rel=1e-9, abs=1e-11)
+        assert record.train_error <= record.error_bound + 1e-9
+        certified = record.margin_bound * run.total_step
+        assert certified >= whole * (1.0 - left / base.min()) - slack(certified)
         assert run.margins.min() >= certified - slack(certified)
 
 

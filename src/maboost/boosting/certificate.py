@@ -34,11 +34,16 @@ class ErrorBound:
 
     .. math:: \varepsilon \le \max\bigl(1/\min_i k_i,\; (K-1)\,\beta^{-1}(G)\bigr)
 
-    Off the plane of mass one a potential takes the place of :math:`\beta^{-1}(G)`: on the hypercube
-    (MadaBoost) :math:`\Phi = 1 - G`; on the orthant (SparseBoost without a penalty)
-    :math:`\sum_i D_i s_i^2 = 1 - 2G`, since a step adds :math:`\eta_t d_{t,i}` to :math:`s_i` and cutting at
-    zero only raises it, so that :math:`s_i \ge 1 - M_i \ge 1` on every row that is wrong. That is below
-    Theorem 4's :math:`1/(1+2G)`, which cannot fall under one half.
+    Off the plane of mass one a potential takes the place of :math:`\beta^{-1}(G)`. There the density that is
+    one on the pairs that are wrong and zero elsewhere is a point of the domain too, and its divergence from
+    the base measure is :math:`c(1-\varepsilon)` with :math:`c = \varphi(0) - \varphi(1) + \varphi'(1)`, so that
+
+    .. math:: \varepsilon \le 1 - G/c .
+
+    On the hypercube (MadaBoost, c = 1) that is :math:`\Phi = 1 - G`; on the orthant (SparseBoost, c = 1/2)
+    :math:`1 - 2G`, which is :math:`\sum_i D_i s_i^2` without a penalty. It is never above :math:`\beta^{-1}(G)`:
+    Theorem 4's :math:`1/(1+2G)` cannot fall under one half. With a penalty it holds all the more, since that
+    is :math:`\eta_t\alpha_t(\varepsilon - 1) \le 0` for a density of mass :math:`\varepsilon`.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -48,18 +53,20 @@ class ErrorBound:
     """
 
     regularizer: Regularizer
-    potential: float  # what a unit of gain takes from it; 0 where there is none
+    potential: float  # what a unit of gain takes from it, 1/c; 0 where there is none
     width: int
     floor: float
 
     @classmethod
-    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, penalised: bool = False) -> ErrorBound:
-        """The bound of a booster on these rows; `penalised` where steps have an l1 term."""
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
+        """The bound of a booster on these rows."""
+        potential = _potential(ascent)
+        if potential:
+            return cls(ascent.regularizer, potential, measure.width, 0.0)
         caps = ascent.domain.row_caps()
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
-        potential = _potential(ascent, penalised)
-        return cls(ascent.regularizer, potential, measure.width, min(floor, 1.0))
+        return cls(ascent.regularizer, 0.0, measure.width, min(floor, 1.0))
 
     def pairs(self, gain: float) -> float:
         """The largest base mass of wrong pairs that a total gain allows."""
@@ -75,12 +82,13 @@ class ErrorBound:
         return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
 
 
-def _potential(ascent: MirrorAscent, penalised: bool) -> float:
+def _potential(ascent: MirrorAscent) -> float:
     """What a unit of gain takes from the potential that bounds the error; 0 where there is none."""
-    if ascent.domain.is_hypercube:
-        return 1.0
-    free = not ascent.domain.normalised and type(ascent.regularizer) is Euclidean
-    return 2.0 if free and not penalised else 0.0
+    if ascent.domain.normalised:
+        return 0.0
+    zero, one = ascent.regularizer.phi(np.array([0.0, 1.0])).tolist()
+    slope = float(ascent.regularizer.grad(np.array([1.0]))[0])
+    return 1.0 / float(zero - one + slope)
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,10 @@ class MarginBound:
     r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
 
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin. Where there is a potential
-    :math:`1 - pG` (see :class:`ErrorBound`) and D is the measure of the lightest entry, it is
-    :math:`1 - ((1 - pG)/D)^{1/p}`: an entry of margin M < 1 alone has :math:`D(1 - M)^p` of it or more.
+    mass on the lightest row, which makes the bound one on the smallest margin. Off the plane of mass one
+    (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere says more.
+    With x = 1 the bound is :math:`c(1 - (1 - G/c)/D)`; on the orthant in the Euclidean geometry the best x gives
+    :math:`1 - \sqrt{(1 - 2G)/D}`.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -102,13 +111,15 @@ class MarginBound:
     start: float
     potential: float = 0.0
     lightest: float = 1.0
+    squares: bool = False  # whether densities have no end and cost half their squares
 
     @classmethod
-    def of(cls, ascent: MirrorAscent, measure: BaseMeasure, penalised: bool = False) -> MarginBound:
-        """For a mirror ascent over the rows of a measure; `penalised` where steps have an l1 term."""
-        potential = _potential(ascent, penalised)
+    def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> MarginBound:
+        """For a mirror ascent over the rows of a measure."""
+        potential = _potential(ascent)
         if potential:
-            return cls(0.0, potential, measure.smallest_row / measure.width)
+            squares = type(ascent.regularizer) is Euclidean and not ascent.domain.is_hypercube
+            return cls(0.0, potential, measure.smallest_row / measure.width, squares)
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
         highest = min(highest * measure.width, ascent.regularizer.upper)
         return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)))
@@ -116,8 +127,13 @@ class MarginBound:
     def __call__(self, gain: float) -> float:
         if not self.potential:
             return gain - self.start
-        left = max(1.0 - self.potential * gain, _ROUNDING)
-        return 1.0 - math.pow(left / self.lightest, 1.0 / self.potential)
+        share = max(1.0 - self.potential * gain, _ROUNDING) / self.lightest
+        if not self.squares:
+            return (1.0 - share) / self.potential
+        x = min(
+            math.sqrt(share), 1.0 / self.lightest
+        )  # no mass above one, which a penalty would count
+        return 1.0 - 0.5 * (x + share / x)
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,8 @@ class Run:
         self.groups = groups or {}
         producer = learner.prepare(X, game.labels, game.n_classes)
         self.finder = Finder(learner, producer, game, weights, measure, booster.trim, places)
-        penalised = booster.l1.kappa < 1.0
-        self.bound = ErrorBound.of(booster.ascent, measure, penalised)
-        self.margin_bound = MarginBound.of(booster.ascent, measure, penalised)
+        self.bound = ErrorBound.of(booster.ascent, measure)
+        self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)

@@ -176,10 +176,10 @@ def sparseboost(
     .. math:: s_{t+1} = \max(0, s_t + \eta_t(d_t - \alpha_t)), \quad w_t = D s_t/n_t
 
     with :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or the smaller of that and :math:`c/t^2`. Guarantee:
-    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4), and without a penalty
-    :math:`\varepsilon \le \sum_i D_i s_i^2 = 1 - 2G \le 1 - \sum_t\gamma_t^2n_t^2`, which is less (see
-    :class:`maboost.boosting.ErrorBound`). As wrong rows have :math:`s_i \ge 1`, the mass is at least the error,
-    and :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 1 - \varepsilon_T`. With `sparsity` the
+    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4), and
+    :math:`\varepsilon \le 1 - 2G \le 1 - \kappa^2\sum_t\gamma_t^2n_t^2`, which is less (see
+    :class:`maboost.boosting.ErrorBound`). Without a penalty wrong rows have :math:`s_i \ge 1`, so that the mass
+    is at least the error, and :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 1 - \varepsilon_T`. With `sparsity` the
     learner is shown a sample of the distribution that leaves out this share of the base measure, the
     same one for as long as it stands for the distribution; the edge is measured on all rows, so that
     the certificate stays exact.

@@ -26,9 +26,9 @@ class SparseBoostClassifier(BoostingClassifier):
 
     with :math:`n_t = \sum D_i s_i` and :math:`\alpha_t = (1-\kappa)\gamma_t n_t`.
 
-    **Guarantee.** Training error at most :math:`\sum_i D_i s_i^2 = 1 - 2G`, which is below Theorem 4's
-    :math:`1/(1 + 2G)`; with a penalty (`kappa` below 1) that one, and with the paper's step
-    :math:`1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)`. Rows of weight zero are not shown to the estimator, which
+    **Guarantee.** Training error at most :math:`1 - 2G`, which is :math:`\sum_i D_i s_i^2` without a penalty and
+    below Theorem 4's :math:`1/(1 + 2G)`; with the paper's step
+    :math:`1 - \kappa^2\sum_t\gamma_t^2n_t^2`. Rows of weight zero are not shown to the estimator, which
     changes nothing.
 
     Parameters
