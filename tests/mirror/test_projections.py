@@ -10,7 +10,7 @@ from unittest import mock
 import clarabel
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.helpers import (
@@ -290,6 +290,24 @@ def test_caps_that_hold_a_mass_of_one_exactly(name, seed, n, width):
     found = project(regularizer, domain, random_theta(rng, n * width) * (width == 1), measure)
     np.testing.assert_allclose(measure.row_means(found.density), domain.caps, rtol=1e-12)
     check_optimal(regularizer, CappedSimplex(1.0), np.zeros(n), BaseMeasure(np.ones(n)))
+
+
+@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@given(seed=seeds, n=st.integers(2, 6), scale=st.sampled_from([1.0, 1e4]))
+@example(seed=31, n=6, scale=1.0)
+@example(seed=146, n=6, scale=1.0)
+@example(seed=312, n=4, scale=1e4)
+@examples(60)
+def test_light_rows_under_caps_that_hold_a_mass_of_one_exactly(name, seed, n, scale):
+    """Nearly nothing is free: what is left for the light rows is below the rounding of the mass."""
+    rng = np.random.default_rng(seed)
+    measure = BaseMeasure(10.0 ** rng.integers(-12, 13, size=n))
+    caps = rng.choice([0.5, 1.0, 2.0], size=n)
+    caps /= math.fsum(caps * measure.rows_base)
+    theta = np.round(rng.normal(size=n) * scale, 1)
+    found = project(REGULARIZERS[name], CappedSimplex(caps), theta, measure)
+    assert math.fsum(measure.entries * found.density) == pytest.approx(1.0, abs=1e-12)
+    assert np.all(found.density <= caps)
 
 
 @pytest.mark.parametrize("name", REGULARIZERS)

@@ -36,6 +36,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _RESOLVED = 1e3  # a shift up to here is known to 1e-13
+_MASS_TOLERANCE = 1e-13
 
 
 def project_euclidean(
@@ -172,7 +173,7 @@ def _piecewise_root(
         value, new = newton(end)
         if sign * (value - 1.0) < 0.0:
             return (new if math.isfinite(new) else end - sign * (high - low)), False
-    tau = 0.5 * (low + high)
+    first, last, tau = low, high, 0.5 * (low + high)
     for attempt in range(200):
         value, new = newton(tau)
         if new == tau or value == 1.0:
@@ -193,5 +194,7 @@ def _piecewise_root(
     if not mass > 0.0:
         return tau, True
     blur = 1e-15 * (abs(moment) + cap + 1.0) / mass + 4.0 * math.ulp(tau)
-    sides = (newton(tau - blur)[1], newton(tau + blur)[1])
-    return min((s for s in sides if math.isfinite(s)), default=tau), True
+    sides = (newton(max(tau - blur, first))[1], newton(min(tau + blur, last))[1])
+    # Where little is free the blur is wide, and the quotient of a piece further off may be anywhere.
+    met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= _MASS_TOLERANCE]
+    return min(met, default=tau), True
