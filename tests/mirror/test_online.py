@@ -186,15 +186,17 @@ def test_the_penalty_makes_zeros():
     assert np.all(plain.point > 0.0)
 
 
+@pytest.mark.parametrize(("regularizer", "l1"), [(Entropy(), 0.0), (Euclidean(), 0.2)], ids=str)
 @given(seed=seeds)
 @examples(15)
-def test_regret_on_the_hypercube_is_against_its_best_corner(seed):
+def test_regret_on_the_hypercube_is_against_its_best_corner(regularizer, l1, seed):
     rng = np.random.default_rng(seed)
-    game = OnlineMirrorDescent(4, 0.3, Entropy(), Hypercube(2.0), "lazy")
+    game = OnlineMirrorDescent(4, 0.3, regularizer, Hypercube(2.0), "lazy", l1)
     losses = random_losses(rng, 20, 4)
-    play(game, losses)
+    for g in losses:
+        game.observe(g)
     points = (np.array(c) * 2.0 / 4.0 for c in itertools.product([0, 1], repeat=4))
-    best = min(float(losses.sum(axis=0) @ w) for w in points)
+    best = min(float((losses + l1).sum(axis=0) @ w) for w in points)
     assert game.regret == pytest.approx(game.loss - best, abs=1e-9)
 
 

@@ -341,7 +341,7 @@ def test_an_underflowed_weight_is_remembered(seed, gap):
     np.testing.assert_allclose(back.density, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("caps", [0.5, [0.9, 0.5, 1.0], [0.1, 0.1, 2.0]], ids=str)
+@pytest.mark.parametrize("caps", [0.5, [0.9, 0.5, 1.0], [0.1, 0.1, 2.0], 1.0 - 1e-9], ids=str)
 def test_infeasible_caps_are_refused_by_name(caps):
     measure = BaseMeasure(np.ones(3))
     for regularizer in REGULARIZERS.values():

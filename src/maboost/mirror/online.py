@@ -146,7 +146,7 @@ class OnlineMirrorDescent:
         if self.domain.normalised:
             upper = self.regularizer.upper
             best = linear_minimum(self._total, self.domain, self._measure, upper)
-            return self.loss - best - self.rounds * self.l1
+            return self.loss - best  # with no penalty, which acts only where the mass is free
         cap = self.domain.entry_cap()
         if math.isinf(cap):
             raise ValueError(
