@@ -30,8 +30,8 @@ class MABoostClassifier(BoostingClassifier):
 
     **Guarantee.** On the simplex the training error is at most :math:`e^{-G}` (entropy) or
     :math:`1/(1+2G)` (Euclidean), where the certified gain :math:`G` is at least
-    :math:`\tfrac12\sum_t\gamma_t^2` (Theorem 1); with caps, at most the larger of that and
-    :math:`1/k`. With entropy, the simplex and votes this is AdaBoost.
+    :math:`\tfrac12\sum_t\gamma_t^2` with whole steps of the paper's or the default length (Theorem 1); with
+    caps, at most the larger of that and :math:`1/k`. With entropy, the simplex and votes this is AdaBoost.
 
     Parameters
     ----------
