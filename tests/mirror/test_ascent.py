@@ -13,6 +13,7 @@ from tests.helpers import DOMAINS, REGULARIZERS, divergence, examples, random_do
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
+    Domain,
     Entropy,
     Euclidean,
     Hypercube,
@@ -248,3 +249,25 @@ def test_density_and_dual_point_stay_together_over_many_rounds(caps):
         state = ascent.move(state, d, 0.3 * rng.random(), measure).state
         assert measure.integral(state.density) == pytest.approx(1.0, abs=1e-13)
     np.testing.assert_allclose(np.log(state.density), state.theta, atol=1e-12)
+
+
+class EntriesOnThePlane(Domain):
+    def entry_cap(self):
+        return 2.0
+
+
+class RowsOffThePlane(Orthant):
+    def row_caps(self):
+        return 2.0
+
+
+@pytest.mark.parametrize(
+    ("domain", "name"),
+    [(EntriesOnThePlane(), "row_caps"), (RowsOffThePlane(), "entry_cap")],
+    ids=["entries", "rows"],
+)
+def test_caps_that_no_projection_would_hold_are_refused_by_name(domain, name):
+    with pytest.raises(ValueError, match=f"give {name}"):
+        MirrorAscent(Entropy(), domain)
+    with pytest.raises(ValueError, match=f"give {name}"):
+        MirrorAscent(Entropy(), Simplex(), via=domain)

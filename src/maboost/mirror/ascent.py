@@ -125,6 +125,9 @@ class MirrorAscent:
     def __post_init__(self) -> None:
         if self.update not in ("active", "lazy"):
             raise ValueError(f"update must be 'active' or 'lazy', got {self.update!r}")
+        for domain in (self.domain, self.via):
+            if domain is not None:
+                domain.refuse_lost_caps()
         if self.via is not None and self.update == "lazy":
             raise ValueError(
                 "double projection (via=...) needs update='active': its proof uses only the relaxed "

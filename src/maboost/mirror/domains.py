@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 class Domain(Component):
     """A set of densities; `normalised` says whether it lies in the plane of mass one.
 
-    A domain of your own gives `row_caps` or `entry_cap`, and `check` where it can be empty.
+    A domain of your own gives `row_caps`, or `entry_cap` off that plane, and `check` where it can be empty.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure
@@ -70,6 +70,19 @@ class Domain(Component):
 
     def check(self, measure: BaseMeasure) -> None:
         """Raise ValueError where the set is empty for this base measure or does not fit its rows."""
+
+    def refuse_lost_caps(self) -> None:
+        """Raise ValueError where caps are of the kind that projections onto such a set know nothing of."""
+        if self.normalised and math.isfinite(self.entry_cap()):
+            raise ValueError(
+                f"{type(self).__name__}: on a set of distributions caps are on rows; give row_caps, "
+                "not entry_cap"
+            )
+        if not self.normalised and not self.unbounded:
+            raise ValueError(
+                f"{type(self).__name__}: where the mass is free caps are on entries; give entry_cap, "
+                "not row_caps"
+            )
 
     def restricted(self, rows: NDArray[np.bool_]) -> Domain:
         """The same set for some of the rows (those of positive weight)."""
