@@ -5,12 +5,17 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 from sklearn.datasets import load_digits, load_wine
 from sklearn.tree import DecisionTreeClassifier
-from tests.helpers import Problem, on_shards, random_problem, rounds
+from tests.helpers import Problem, examples, on_shards, random_problem, rounds, seeds
 
 from maboost import MABoostClassifier
 from maboost.boosting import Game, Run, game, maboost, madaboost, smooth, sparseboost
+from maboost.boosting.probabilities import probability_scale
 from maboost.comm import SerialCommunicator
 from maboost.learners import EstimatorLearner, Producer
 from maboost.learners.tree.grower import GrowthRules
@@ -221,3 +226,20 @@ def test_shards_of_equal_and_of_other_weights_ask_for_the_same():
     alone = edges(SerialCommunicator(), slice(None))
     halves = slice(0, 50), slice(50, 100)
     assert on_shards(2, lambda comm: edges(comm, halves[comm.rank])) == [alone, alone]
+
+
+@given(seed=seeds, n_classes=st.integers(2, 5), doubt=st.floats(0.01, 0.3))
+@examples(20)
+def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, doubt):
+    """The scale is where the log loss of softened labels is least, by a search of its own."""
+    rng = np.random.default_rng(seed)
+    margins, base = rng.normal(1.0, 1.0, size=(30, n_classes - 1)), rng.uniform(0.5, 2.0, size=30)
+
+    def loss(scale):
+        logs = np.concatenate([np.zeros((30, 1)), -scale * margins], axis=1)
+        logs -= logsumexp(logs, axis=1, keepdims=True)
+        others = logs[:, 1:].mean(axis=1)
+        return -float(base @ ((1.0 - doubt) * logs[:, 0] + doubt * others))
+
+    best = minimize_scalar(loss, bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-10}).x
+    assert probability_scale(margins, base, doubt) == pytest.approx(best, abs=1e-5)
