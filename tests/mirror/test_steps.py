@@ -13,6 +13,7 @@ from tests.helpers import (
     DOMAINS,
     REGULARIZERS,
     Problem,
+    Quadratic,
     cuts,
     examples,
     on_shards,
@@ -338,6 +339,15 @@ def test_paper_steps_of_the_other_boosters():
     assert Paper()(s).size == pytest.approx(0.75 * s.edge * s.state.mass, rel=1e-12)
     s = replace(situation(rng, Entropy(), Hypercube(), "lazy"), error=0.3)
     assert Paper()(s).size == pytest.approx(0.3 * s.edge, rel=1e-15)
+
+
+@given(seed=seeds, factor=st.sampled_from([0.05, 0.5, 3.0]))
+@examples(60)
+def test_the_paper_s_step_gains_off_the_plane_in_any_unit(seed, factor):
+    """Gain >= sigma (gamma n)^2 / 2, however curved the regularizer."""
+    s = situation(np.random.default_rng(seed), Quadratic(factor), Orthant(), moves=0)
+    least = factor * (s.edge * s.state.mass) ** 2
+    assert gain(s, Paper()(s).size) >= least - 1e-12
 
 
 def test_the_corrective_step_through_two_projections_is_refused():

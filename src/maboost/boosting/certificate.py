@@ -130,9 +130,8 @@ class MarginBound:
         share = max(1.0 - self.potential * gain, _ROUNDING) / self.lightest
         if not self.squares:
             return (1.0 - share) / self.potential
-        x = min(
-            math.sqrt(share), 1.0 / self.lightest
-        )  # no mass above one, which a penalty would count
+        # no mass above one, which a penalty would count
+        x = min(math.sqrt(share), 1.0 / self.lightest)
         return 1.0 - 0.5 * (x + share / x)
 
 

@@ -327,15 +327,17 @@ class MirrorAscent:
     def paper_step(self, edge: float, mass: float, error: float, l1: float = 0.0) -> float:
         r"""The step of the paper's proofs.
 
-        :math:`\sigma\gamma` on a set of distributions (Theorems 1 to 3), :math:`\gamma n - \alpha`
-        on the orthant (Theorem 4), :math:`\varepsilon\gamma` on the hypercube (Theorem 5), where
+        :math:`\sigma\gamma` on a set of distributions (Theorems 1 to 3), :math:`\sigma(\gamma n - \alpha)`
+        on the orthant (Theorem 4), :math:`\sigma\varepsilon\gamma` on the hypercube (Theorem 5), where
         :math:`\varepsilon` is the error of the ensemble so far.
         """
         if self.domain.normalised:
-            return self.regularizer.strong_convexity * edge
-        if math.isinf(self.domain.entry_cap()):
-            return edge * mass - l1
-        return error * edge
+            slope = edge
+        elif math.isinf(self.domain.entry_cap()):
+            slope = edge * mass - l1
+        else:
+            slope = error * edge
+        return self.regularizer.strong_convexity * slope
 
 
 def _product(a: Array, b: Array) -> Array:
