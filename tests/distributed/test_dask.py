@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import os
 import pickle
 import signal
@@ -128,6 +129,121 @@ def test_data_frames(client):
     lazy_X, lazy_y = dd.from_pandas(frame, npartitions=5), dd.from_pandas(y, npartitions=5)
     assert (fitted.predict(lazy_X).compute() == whole.predict(frame)).all()
     assert fitted.score(lazy_X, lazy_y) == whole.score(frame, y)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder of many files with many columns, of which Dask joins those it reads few columns of."""
+    X, y = table(600)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(np.hstack([X, rng.normal(size=(600, 8))])).add_prefix("x")
+    frame["label"], frame["weight"] = np.array(["bad", "good"])[y], rng.integers(1, 4, 600) * 1.0
+    frame["source"], frame["patient"] = rng.choice(list("abc"), 600), rng.integers(0, 90, 600)
+    folder = tmp_path_factory.mktemp("stored")
+    for i in range(16):
+        frame[i * 40 : (i + 1) * 40].to_parquet(folder / f"{i:02d}.parquet")
+    return folder, frame
+
+
+NO_FEATURES = ["label", "weight", "source", "patient"]
+
+
+def test_columns_of_one_frame_stay_together(client, stored):
+    folder, frame = stored
+    lazy = dd.read_parquet(folder)
+    assert lazy["label"].optimize().npartitions < lazy.npartitions
+    model = MABoostClassifier(n_estimators=4, early_stopping=True, random_state=0)
+    whole, fitted = (
+        made.fit(f.drop(columns=NO_FEATURES), f["label"], f["weight"], groups=f["patient"])
+        for made, f in ((clone(model), frame), (on_dask(model), lazy))
+    )
+    assert_same(fitted, whole)
+    X, lazy_X = (f.drop(columns=NO_FEATURES) for f in (frame, lazy))
+    assert fitted.predict(lazy_X).numblocks == (lazy.npartitions,)
+    assert (fitted.predict(lazy_X).compute() == whole.predict(X)).all()
+    assert fitted.score(lazy_X, lazy["label"]) == whole.score(X, frame["label"])
+    weighted = fitted.score(lazy_X, lazy["label"], lazy["weight"])
+    assert weighted == whole.score(X, frame["label"], frame["weight"])
+    combined = BOOSTERS["combined"]
+    whole, fitted = (
+        made.fit(f.drop(columns=NO_FEATURES), f["label"], sample_domain=f["source"])
+        for made, f in ((clone(combined), frame), (on_dask(combined), lazy))
+    )
+    assert_same(fitted, whole)
+
+
+def test_what_is_shared_is_made_once(client):
+    """Rows that come out otherwise every time they are made keep their own labels."""
+
+    def made(i):
+        X = np.random.default_rng().normal(size=(50, 2))
+        return pd.DataFrame(X, columns=["a", "b"]).assign(label=X[:, 0] > 0)
+
+    lazy = dd.from_map(made, range(4), meta=made(0)[:0])
+    model = DaskMABoostClassifier(n_estimators=1).fit(lazy[["a", "b"]], lazy["label"])
+    assert model.history_["train_error"][0] == 0.0
+
+
+def as_part(values, ends):
+    parts = [dask.delayed(values[a:b]) for a, b in itertools.pairwise(ends)]
+    return dd.from_delayed(parts, meta=values[:0])
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["frames", "one part", "same count", "values", "array and series", "frame and array", "empty"],
+)
+def test_other_partitions_than_those_of_x(client, stored, case):
+    folder, frame = stored
+    X, y = frame.drop(columns=NO_FEATURES), frame["label"]
+    lazy = dd.read_parquet(folder)
+    unknown = lazy["weight"].values > 1.0
+    rows = {
+        "frames": lambda: (dd.from_pandas(X, npartitions=5), dd.from_pandas(y, npartitions=3)),
+        "one part": lambda: (dd.from_pandas(X, npartitions=5), dd.from_pandas(y, npartitions=1)),
+        "same count": lambda: (as_part(X, (0, 100, 150, 600)), as_part(y, (0, 450, 500, 600))),
+        "values": lambda: (lazy.drop(columns=NO_FEATURES).values, unknown),
+        "array and series": lambda: (da.from_array(X.values, chunks=(90, 3)), lazy["label"]),
+        "frame and array": lambda: (lazy.drop(columns=NO_FEATURES), unknown),
+        "empty": lambda: (as_part(X, (0, 0, 200, 200, 600, 600)), as_part(y, (0, 300, 300, 600))),
+    }[case]()
+    labels = frame["weight"] > 1.0 if rows[1] is unknown else y
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    whole = clone(model).fit(X.values if isinstance(rows[0], da.Array) else X, labels)
+    assert_same(on_dask(model).fit(*rows), whole)
+
+
+def test_rows_that_cannot_go_together(client, stored):
+    lazy = dd.read_parquet(stored[0])
+    X, y = lazy.drop(columns=NO_FEATURES), lazy["label"]
+    with pytest.raises(ValueError, match="y has 120 rows, X has 600: give them the same rows"):
+        DaskMABoostClassifier().fit(X, y.partitions[:3])
+    few = lazy[lazy["x0"] > 0]["weight"]
+    with pytest.raises(ValueError, match=r"sample_weight has \d+ rows, X has 600"):
+        DaskMABoostClassifier().fit(X, y, few)
+    with pytest.raises(ValueError, match="y_val has 120 rows, X_val has 600"):
+        DaskMABoostClassifier().fit(X, y, X_val=X, y_val=y.partitions[:3])
+
+
+def test_only_the_workers_load_rows(stored):
+    """Also where their client is not the current one."""
+    here = os.getpid()
+
+    def elsewhere(part):
+        assert os.getpid() != here
+        return part
+
+    lazy = dd.read_parquet(stored[0])
+    lazy = lazy.map_partitions(elsewhere, meta=lazy._meta)
+    X, y = lazy.drop(columns=NO_FEATURES), lazy["label"]
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskMABoostClassifier(n_estimators=2, client=client).fit(X, y)
+        assert model.score(X, y) > 0.5
 
 
 def test_predictions_are_lazy(client, tmp_path):

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.distributed.collective import Traffic
-from maboost.distributed.launch import fit_on_workers
-from maboost.distributed.parts import as_array, is_collection, part_sizes, parts_of
+from maboost.distributed.launch import fit_on_workers, loaded
+from maboost.distributed.parts import is_collection, parts_of
 from maboost.estimators import (
     CombinedBoostClassifier,
     MABoostClassifier,
@@ -109,7 +109,8 @@ class _OnDask:
         Parameters
         ----------
         X, y, sample_weight, X_val, y_val, sample_weight_val, groups, sample_domain
-            As in the classifier without Dask, as Dask arrays or data frames with the same partitions.
+            As in the classifier without Dask, as Dask arrays or data frames of the same rows in the same order;
+            those in other partitions than `X` are cut like it.
 
         Returns
         -------
@@ -194,10 +195,11 @@ class _OnDask:
         model = self.to_local()
         if not is_collection(X):
             return getattr(model, method)(X)
-        shared = delayed(model)
+        shared, parts = delayed(model), parts_of("X", X)
+        sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
         chunks = [
             da.from_delayed(_answer(shared, method, part, tail, dtype), (size, *tail), dtype)
-            for part, size in zip(parts_of("X", X), part_sizes(X), strict=True)
+            for part, size in zip(parts, sizes, strict=True)
         ]
         return da.concatenate(chunks, allow_unknown_chunksizes=True)
 
@@ -205,11 +207,15 @@ class _OnDask:
         """Accuracy; of a Dask collection computed on the cluster."""
         if not is_collection(X):
             return float(self.to_local().score(X, y, sample_weight))
-        right = self.predict(X) == as_array("y", y)
-        if sample_weight is None:
-            return float(right.mean())
-        weight = as_array("sample_weight", sample_weight)
-        return float((right * weight).sum() / weight.sum())
+        rows = {"X": X, "y": y, "sample_weight": sample_weight}
+        client = self.client or default_client()
+        parts = loaded(
+            client, {name: values for name, values in rows.items() if values is not None}
+        )
+        shared = delayed(self.to_local())
+        found = client.gather(client.compute([_right(shared, part) for part in parts]))
+        right, total = np.sum(found, axis=0)
+        return float(right / total)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; :func:`maboost.load_model` reads it as the one without Dask."""
@@ -232,6 +238,15 @@ def _answer(model: Any, method: str, part: Any, tail: tuple[int, ...], dtype: An
         return np.empty((0, *tail), dtype)
     found: NDArray[Any] = getattr(model, method)(part)
     return found
+
+
+@delayed  # type: ignore[untyped-decorator]
+def _right(model: Any, part: dict[str, Any]) -> tuple[float, float]:
+    """The weight of the rows that a model gets right, and of all."""
+    y = np.asarray(part["y"])
+    weight = np.asarray(part.get("sample_weight", np.ones(len(y))))
+    right = model.predict(part["X"]) == y if len(y) else np.zeros(0, dtype=bool)
+    return float(weight[right].sum()), float(weight.sum())
 
 
 class DaskMABoostClassifier(_OnDask, MABoostClassifier):

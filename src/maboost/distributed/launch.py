@@ -10,14 +10,13 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlparse
 
-from dask import persist
 from distributed import Client, Future, wait
 
 from maboost.distributed.collective import LostTouchError, abandon, start_tracker
-from maboost.distributed.parts import blank, divided
+from maboost.distributed.parts import blank, divided, lengths_of, recut
 from maboost.distributed.worker import Order, Outcome, give_up, train
 
-__all__ = ["WorkerLostError", "fit_on_workers"]
+__all__ = ["WorkerLostError", "fit_on_workers", "loaded"]
 
 _LOOK = 0.5  # seconds between two looks at the workers
 _LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
@@ -98,12 +97,7 @@ def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
     """The parts of every worker that holds any, computed where they are."""
     training = {n: v for n, v in rows.items() if not n.endswith("_val")}
     watching = {n: v for n, v in rows.items() if n.endswith("_val")}
-    parts = divided(training) + (divided(watching) if watching else [])
-    futures = client.compute(list(persist(*parts)))
-    wait(futures)
-    for future in futures:
-        if future.status == "error":
-            future.result()
+    futures = loaded(client, training) + (loaded(client, watching) if watching else [])
     where = client.who_has(futures)
     held: dict[str, list[Future]] = defaultdict(list)
     for future in futures:
@@ -112,6 +106,24 @@ def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
             raise WorkerLostError("a worker was lost while it loaded rows: fit again")
         held[min(holders, key=lambda address: (len(held[address]), address))].append(future)
     return {address: its for address, its in held.items() if its}
+
+
+def loaded(client: Client, rows: dict[str, Any]) -> list[Future]:
+    """Collections that go together as dictionaries of a part each, cut like the first, on the workers."""
+    futures = _computed(client, divided(rows))
+    lengths = client.gather(client.map(lengths_of, futures, pure=False))
+    if all(len(its) == len(rows) and len(set(its.values())) == 1 for its in lengths):
+        return futures
+    return _computed(client, recut(futures, lengths))
+
+
+def _computed(client: Client, parts: list[Any]) -> list[Future]:
+    futures: list[Future] = client.compute(parts)
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return futures
 
 
 def _watched(client: Client, futures: dict[str, Future]) -> dict[str, Outcome]:

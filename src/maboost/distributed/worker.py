@@ -110,7 +110,6 @@ def _fitted(
         name: together([part[name] for part in parts if name in part] or [blank])
         for name, blank in order.blank.items()
     }
-    _check_lengths(rows)
     model = order.kind(**order.params)
     if model.n_jobs is None:
         model.n_jobs = get_worker().state.nthreads
@@ -125,17 +124,6 @@ def _fitted(
         model.__dict__.pop(of_this_shard, None)
     model.set_params(**order.params)
     return model
-
-
-def _check_lengths(rows: dict[str, Any]) -> None:
-    for names in (("X", "y", "sample_weight", "sample_domain", "groups"),
-                  ("X_val", "y_val", "sample_weight_val")):  # fmt: skip
-        sizes = {name: rows[name].shape[0] for name in names if name in rows}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(
-                f"partitions of {', '.join(sizes)} do not go together: on one worker they have "
-                f"{', '.join(map(str, sizes.values()))} rows; give them the same divisions or chunks"
-            )
 
 
 def model_digest(model: Any) -> bytes:
