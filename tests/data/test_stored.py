@@ -339,6 +339,33 @@ def test_a_filtered_dataset_and_one_in_memory_are_the_rows_they_have(tmp_path):
         assert_same(found, everything, X)
 
 
+def test_what_folders_are_called_is_a_column(tmp_path):
+    """Of a path, of a Dataset and of one with a filter; the target may be one too."""
+    table = frame().drop(columns=["weight", "label"])
+    table["colour"] = table["colour"].fillna("none")
+    folder = tmp_path / "rows"
+    partitioning = ds.partitioning(
+        pa.schema([("source", pa.string()), ("colour", pa.string())]), flavor="hive"
+    )
+    ds.write_dataset(
+        pa.Table.from_pandas(table, preserve_index=False), folder, format="parquet",
+        partitioning=partitioning,
+    )  # fmt: skip
+    whole = pq.read_table(folder).to_pandas()
+    X, y = whole.drop(columns="source"), whole["source"]
+    model = MABoostClassifier(n_estimators=4, random_state=0)
+    memory = clone(model).fit(X, y)
+    for source in (folder, OnDisk(folder), ds.dataset(folder, partitioning=partitioning)):
+        disk = clone(model).fit(source, "source")
+        assert disk.feature_names_in_.tolist() == ["a", "b", "c", "colour"]
+        assert_same(disk, memory, X)
+    np.testing.assert_array_equal(disk.predict(folder), memory.predict(X))
+    some = ds.dataset(folder, partitioning=partitioning).filter(ds.field("colour") != "red")
+    chosen = (X["colour"] != "red").to_numpy()
+    memory = clone(model).fit(X[chosen].astype({"colour": str}), y[chosen])
+    assert_same(clone(model).fit(some, "source"), memory, X.astype({"colour": str}))
+
+
 def test_infinity_is_refused_on_disk_as_in_memory(tmp_path):
     table = pd.DataFrame({"a": [1.0, -np.inf, 3.0, 4.0], "b": 0.0, "label": [0, 1, 0, 1]})
     table.to_parquet(tmp_path / "rows.parquet")

@@ -218,8 +218,10 @@ class StoredTable(Rows):
             path = Path(source)
             if not path.exists():
                 raise TableError(f"{path}: no such file or folder")
+            # what a folder's name says of its files (colour=red) is a column, as in other readers
+            named = ds.HivePartitioning.discover(infer_dictionary=True) if path.is_dir() else None
             try:
-                source = ds.dataset(path, format="parquet")
+                source = ds.dataset(path, format="parquet", partitioning=named)
             except (pa.ArrowException, OSError) as error:
                 raise TableError(f"{path}: {str(error).splitlines()[0]}") from error
         _check_files(source)
@@ -272,7 +274,8 @@ class StoredTable(Rows):
 
         fragments = _fragments(self.dataset)
         plain = all(isinstance(f, ds.ParquetFileFragment) for f in fragments)
-        if not plain or self.dataset._scan_options:  # another format, or a filter
+        # another format, a filter, or columns that are in no file
+        if not plain or self.dataset._scan_options or _in_paths(self.dataset, fragments):
             yield from self.dataset.to_batches(
                 columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
@@ -368,6 +371,14 @@ def _fragments(dataset: Any) -> list[Any]:
     return [] if dataset._scan_options else list(dataset.get_fragments())
 
 
+def _in_paths(dataset: Any, files: list[Any]) -> set[str]:
+    """The columns that are in the names of folders, and not in the files."""
+    partitioning = getattr(dataset, "partitioning", None)
+    if partitioning is None or not files:
+        return set()
+    return set(partitioning.schema.names) - set(files[0].physical_schema.names)
+
+
 def _absolute(files: list[str], filesystem: Any) -> list[str]:
     """The same files from any folder; those of other file systems are that already."""
     from pyarrow.fs import LocalFileSystem
@@ -380,13 +391,15 @@ def _check_files(dataset: Any) -> None:
     """Every file has the columns and types of the first; the error names file and column."""
     import pyarrow as pa
 
-    schema = dataset.schema
-    for fragment in _fragments(dataset):
+    files = _fragments(dataset)
+    for fragment in files:
         try:
-            own = fragment.physical_schema
+            own, elsewhere = fragment.physical_schema, _in_paths(dataset, files)
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
-        for column in schema:
+        for column in dataset.schema:
+            if column.name in elsewhere:
+                continue
             if column.name not in own.names:
                 raise TableError(f"{fragment.path}: column {column.name!r} is missing")
             if own.field(column.name).type != column.type:
