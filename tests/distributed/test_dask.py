@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import itertools
@@ -19,6 +20,7 @@ import pytest
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import NotFittedError
 from tests.distributed import faults
 from tests.distributed.shards import BOOSTERS, assert_same, table
 
@@ -299,6 +301,28 @@ def test_what_cannot_be_done_is_said(client):
         DaskMABoostClassifier(n_estimators=0).fit(lazy, labels)
     with pytest.raises(ValueError, match="timeout must be a positive number"):
         DaskMABoostClassifier(timeout=0).fit(lazy, labels)
+
+    with pytest.raises(
+        TypeError, match="X must be a Dask array, data frame or series, got Delayed"
+    ):
+        DaskMABoostClassifier().fit(dask.delayed(X), dask.delayed(y))
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(DaskMABoostClassifier(), method)(lazy)
+    with pytest.raises(NotFittedError):
+        DaskMABoostClassifier().score(lazy, labels)
+
+
+def test_an_asynchronous_client_is_refused(client):
+    X, y = table(60)
+    lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
+
+    async def fit():
+        async with Client(client.scheduler.address, asynchronous=True) as waiting:
+            DaskMABoostClassifier(client=waiting).fit(lazy, labels)
+
+    with pytest.raises(ValueError, match="client is asynchronous, but fit and score wait"):
+        asyncio.run(fit())
 
 
 def test_the_error_of_one_worker_reaches_the_client(client):

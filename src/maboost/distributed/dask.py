@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from maboost.distributed.collective import Traffic
 from maboost.distributed.launch import fit_on_workers, loaded
@@ -122,7 +123,7 @@ class _OnDask:
         }  # fmt: skip
         params = self._local_params()
         self._check(params, rows)
-        client = self.client or default_client()
+        client = self._connected()
         given = {name: values for name, values in rows.items() if values is not None}
         outcomes = fit_on_workers(client, self._local, params, given, int(self.timeout))
         model = next(iter(outcomes.values())).model
@@ -132,6 +133,15 @@ class _OnDask:
         self.__dict__ |= {name: value for name, value in vars(model).items() if name not in known}
         self.traffic_: list[Traffic] = [outcome.traffic for outcome in outcomes.values()]
         return self
+
+    def _connected(self) -> Client:
+        client = self.client or default_client()
+        if client.asynchronous:
+            raise ValueError(
+                "client is asynchronous, but fit and score wait for the workers: give them "
+                "Client(address, asynchronous=False), in a thread of their own (asyncio.to_thread)"
+            )
+        return client
 
     def _local_params(self) -> dict[str, Any]:
         params = self.get_params(deep=False)  # type: ignore[attr-defined]
@@ -175,26 +185,30 @@ class _OnDask:
 
     def predict(self, X: Any) -> Any:
         """The class with the most votes: lazy for a Dask collection."""
-        return self._answers("predict", X, (), self.classes_.dtype)  # type: ignore[attr-defined]
+        return self._answers("predict", X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities from the votes: lazy for a Dask collection."""
-        return self._answers("predict_proba", X, (len(self.classes_),))  # type: ignore[attr-defined]
+        return self._answers("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """The logarithm of `predict_proba`: lazy for a Dask collection."""
-        return self._answers("predict_log_proba", X, (len(self.classes_),))  # type: ignore[attr-defined]
+        return self._answers("predict_log_proba", X)
 
     def decision_function(self, X: Any) -> Any:
         """The weighted vote: lazy for a Dask collection."""
-        K = len(self.classes_)  # type: ignore[attr-defined]
-        return self._answers("decision_function", X, (K,) if K > 2 else ())
+        return self._answers("decision_function", X)
 
-    def _answers(self, method: str, X: Any, tail: tuple[int, ...], dtype: Any = np.float64) -> Any:
+    def _answers(self, method: str, X: Any) -> Any:
         """What the model says of rows: a Dask array with a chunk for each part, or an array."""
+        check_is_fitted(self)
         model = self.to_local()
         if not is_collection(X):
             return getattr(model, method)(X)
+        K = len(model.classes_)
+        by_row = method == "predict" or (method == "decision_function" and K <= 2)
+        tail = () if by_row else (K,)
+        dtype = model.classes_.dtype if method == "predict" else np.dtype(np.float64)
         shared, parts = delayed(model), parts_of("X", X)
         sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
         chunks = [
@@ -207,8 +221,9 @@ class _OnDask:
         """Accuracy; of a Dask collection computed on the cluster."""
         if not is_collection(X):
             return float(self.to_local().score(X, y, sample_weight))
+        check_is_fitted(self)
         rows = {"X": X, "y": y, "sample_weight": sample_weight}
-        client = self.client or default_client()
+        client = self._connected()
         parts = loaded(
             client, {name: values for name, values in rows.items() if values is not None}
         )

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 try:
     import dask.array as da
     from dask import config, delayed
+    from dask.delayed import Delayed
 except ImportError as error:  # pragma: no cover
     raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
 
@@ -19,6 +20,8 @@ __all__ = ["blank", "divided", "is_collection", "lengths_of", "parts_of", "recut
 
 def is_collection(values: Any) -> bool:
     """Whether this is a Dask array, data frame or series."""
+    if isinstance(values, Delayed):  # which has an attribute of any name
+        return False
     return isinstance(values, da.Array) or hasattr(values, "map_partitions")
 
 
