@@ -231,6 +231,44 @@ def test_a_missing_label_and_an_empty_file(tmp_path):
         model.fit(other, "label")
 
 
+def test_no_rows_at_all(tmp_path):
+    folder = write(frame(), tmp_path / "rows")
+    model = MABoostClassifier(n_estimators=2).fit(folder, "label")
+    nothing = ds.dataset(folder).filter(ds.field("a") > 1e9)
+    pq.write_table(
+        pq.read_schema(folder / "part-0.parquet").empty_table(), tmp_path / "none.parquet"
+    )
+    for source in (nothing, tmp_path / "none.parquet"):
+        with pytest.raises(TableError, match="there are no rows"):
+            clone(model).fit(source, "label")
+        with pytest.raises(TableError, match="there are no rows"):
+            model.predict(source)
+
+
+def test_what_is_no_parquet_and_no_number(tmp_path):
+    table = frame()
+    table.to_csv(tmp_path / "rows.csv")
+    model = MABoostClassifier(n_estimators=2)
+    with pytest.raises(TableError, match=r"rows\.csv: .* give a Dataset, as of .*format='csv'"):
+        model.fit(tmp_path / "rows.csv", "label")
+    with pytest.raises(
+        TableError, match=r"s3://bucket/rows: no such file .* give a pyarrow Dataset"
+    ):
+        model.fit("s3://bucket/rows", "label")
+    with pytest.raises(TableError, match="column 'source' is sample_weight, but not all numbers"):
+        model.fit(write(table, tmp_path / "rows"), "label", "source")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "bool"])
+def test_labels_keep_their_type(dtype, tmp_path):
+    table = frame()[["a", "b"]].assign(label=np.arange(900) % 2)
+    table["label"] = table["label"].astype(dtype)
+    model = MABoostClassifier(n_estimators=2, random_state=0)
+    disk = clone(model).fit(write(table, tmp_path / "rows"), "label")
+    memory = clone(model).fit(table[["a", "b"]], table["label"])
+    assert disk.classes_.dtype == memory.classes_.dtype == dtype
+
+
 class Batches:
     """An iterator over arrays, as a user would write it."""
 

@@ -217,13 +217,17 @@ class StoredTable(Rows):
         if isinstance(source, str | Path):
             path = Path(source)
             if not path.exists():
-                raise TableError(f"{path}: no such file or folder")
+                advice = "; from elsewhere, give a pyarrow Dataset" if "://" in str(source) else ""
+                raise TableError(f"{source}: no such file or folder{advice}")
             # what a folder's name says of its files (colour=red) is a column, as in other readers
             named = ds.HivePartitioning.discover(infer_dictionary=True) if path.is_dir() else None
             try:
                 source = ds.dataset(path, format="parquet", partitioning=named)
             except (pa.ArrowException, OSError) as error:
-                raise TableError(f"{path}: {str(error).splitlines()[0]}") from error
+                raise TableError(
+                    f"{path}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
+                    "of pyarrow.dataset.dataset(path, format='csv')"
+                ) from error
         _check_files(source)
         missing = sorted(left_out - set(source.schema.names))
         if missing:
@@ -243,9 +247,8 @@ class StoredTable(Rows):
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, whole."""
-        return np.concatenate(
-            [np.asarray(b.column(0).to_pylist()) for b in self._batches([name])] or [np.empty(0)]
-        )
+        parts = [_values(batch.column(0)) for batch in self._batches([name])]
+        return np.concatenate(parts or [np.empty(0)])
 
     def small_tables(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Tables of a batch of rows each."""
@@ -358,6 +361,17 @@ def batches(source: Any) -> Iterator[Any]:
             )
         if np.shape(batch[0])[0]:
             yield batch
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """A column as an array: numbers in the type they have, anything else as Python's own objects."""
+    import pyarrow.types as t
+
+    plain = t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)
+    if plain and not column.null_count:
+        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    return np.asarray(column.to_pylist())
 
 
 def _fragments(dataset: Any) -> list[Any]:

@@ -47,7 +47,7 @@ def stored_rows(
     table = StoredTable.open(source, {c for c in names.values() if c is not None})
     table = replace(table, codes=_codes(table), watch=watch)
     y = _column(table, target)
-    given = None if weight is None else _column(table, weight).astype(np.float64)
+    given = None if weight is None else _numbers(table, weight)
     weights = row_weights(np.empty((len(y), 1)), y, given, class_weight)
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
@@ -98,9 +98,21 @@ def _column(table: StoredTable, name: str) -> NDArray[Any]:
     return values
 
 
+def _numbers(table: StoredTable, name: str) -> NDArray[np.float64]:
+    try:
+        return _column(table, name).astype(np.float64)
+    except ValueError as error:
+        raise TableError(
+            f"column {name!r} is sample_weight, but not all numbers: {error}"
+        ) from error
+
+
 def _codes(table: StoredTable) -> CategoryCodes:
     """Categories of the text columns, from one pass over those alone."""
-    first = CategoryCodes.of(next(table.small_tables()))
+    some = next(table.small_tables(), None)
+    if some is None:
+        raise TableError("there are no rows")
+    first = CategoryCodes.of(some)
     if not first.categories:
         return first
     found: dict[Any, set[Any]] = {name: set() for name in first.categories}

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
+from maboost.data.files import TableError
 from maboost.data.stored import is_stored
 from maboost.estimators.table import label_array
 from maboost.estimators.tree import HistTreeClassifier
@@ -104,7 +105,10 @@ class Voting:
         """
         check_is_fitted(self)
         if is_stored(X):
-            return np.concatenate([self._votes(block) for block in self._stored_blocks(X)])
+            votes = [self._votes(block) for block in self._stored_blocks(X)]
+            if not votes:
+                raise TableError("there are no rows")
+            return np.concatenate(votes)
         return self._votes(self._checked_rows(X))
 
     def _votes(self, X: Any) -> Array:
