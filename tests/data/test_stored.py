@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 
 import numpy as np
 import pandas as pd
@@ -145,8 +146,9 @@ def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
     for _ in range(2):
         clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 1
-    assert {p.name for p in cache.iterdir()} == {"rows.bin", "columns.bin", "key"}
-    assert (cache / "rows.bin").stat().st_size == table.shape[0] * 4
+    (home,) = cache.iterdir()
+    assert {p.name for p in home.iterdir()} == {"rows.bin", "columns.bin"}
+    assert (home / "rows.bin").stat().st_size == table.shape[0] * 4
     table.loc[0, "a"] = 99.0
     pq.write_table(
         pa.Table.from_pandas(table[:300], preserve_index=False), folder / "part-0.parquet"
@@ -154,9 +156,39 @@ def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
     changed = clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 2
     assert_same(changed, clone(model).fit(table[FEATURES], table["label"]), table[FEATURES])
-    (cache / "rows.bin").write_bytes(b"short")
+    (home,) = cache.iterdir()
+    (home / "rows.bin").write_bytes(b"short")
     clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 3
+
+
+def test_fits_that_share_a_cache_do_not_change_each_other(tmp_path, monkeypatch):
+    """One goes on while another puts bins of its own in the place of those it reads."""
+    table = frame().drop(columns=["weight", "source"])
+    cache = tmp_path / "cache"
+    rows = OnDisk(write(table, tmp_path / "rows"), cache)
+    model = MABoostClassifier(HistTreeClassifier(), n_estimators=8, random_state=0)
+    memory = clone(model).fit(table[FEATURES], table["label"])
+    original, others = stored.Cache.binned, []
+
+    def meanwhile(self, *arguments):
+        found = original(self, *arguments)
+        if not others:
+            others.append(clone(model).set_params(estimator__max_bins=8))
+            others[0].fit(rows, "label")
+        return found
+
+    monkeypatch.setattr(stored.Cache, "binned", meanwhile)
+    assert_same(clone(model).fit(rows, "label"), memory, table[FEATURES])
+    (home,) = cache.iterdir()
+    left, written = cache / "left.part", cache / "written.part"
+    for folder in (left, written):
+        folder.mkdir()
+    os.utime(left, (0, 0))
+    clone(model).fit(rows, "label")
+    assert not home.exists()
+    assert not left.exists()
+    assert written.exists()
 
 
 def test_a_temporary_cache_is_removed(tmp_path, monkeypatch):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +90,32 @@ class Sample:
         return Bins(edges, is_category)
 
 
+ROWS, COLUMNS = "rows.bin", "columns.bin"
+_WHOLE = re.compile("[0-9a-f]{32}")
+_IDLE = 3600.0  # seconds after which nobody writes to a file any more
+
+
+def _mapped(home: Path, shape: tuple[int, int]) -> tuple[NDArray[np.uint8], ...] | None:
+    """The bins by row and by column, if they are all there."""
+    try:
+        if any((home / name).stat().st_size != shape[0] * shape[1] for name in (ROWS, COLUMNS)):
+            return None
+        return tuple(
+            np.asarray(np.memmap(home / name, np.uint8, "r", shape=its))
+            for name, its in ((ROWS, shape), (COLUMNS, shape[::-1]))
+        )
+    except FileNotFoundError:
+        return None
+
+
+def _is_idle(folder: Path) -> bool:
+    with suppress(OSError):
+        return (
+            max(path.stat().st_mtime for path in (folder, *folder.iterdir())) < time.time() - _IDLE
+        )
+    return False
+
+
 class Cache:
     """The binned rows of a table in a folder, mapped into memory.
 
@@ -114,24 +143,18 @@ class Cache:
         return Cache(self.folder / name)
 
     def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
-        """The bins of all rows: from the cache if it is of the same files and bins, else written anew."""
-        key = self._key(table, bins)
-        n, columns = table.shape
-        paths = {name: self.folder / f"{name}.bin" for name in ("rows", "columns")}
-        stamp = self.folder / "key"
-        shapes = {"rows": (n, columns), "columns": (columns, n)}
-        whole = all(p.exists() and p.stat().st_size == n * columns for p in paths.values())
-        if not (whole and stamp.exists() and stamp.read_text() == key):
-            stamp.unlink(missing_ok=True)
-            self._write(table, bins, paths, threads)
-            stamp.write_text(key)
-        by_row, by_column = (
-            np.asarray(np.memmap(paths[name], np.uint8, "r", shape=shapes[name]))
-            for name in ("rows", "columns")
-        )
+        """The bins of all rows: from the cache if it is of the same files and bins, else written anew.
+
+        They are in a folder that is called by what they are of and is there whole or not at all: other
+        fits may read and write the cache meanwhile, and remove it for bins of their own.
+        """
+        home = self.folder / self._key(table, bins)
+        while (mapped := _mapped(home, table.shape)) is None:
+            self._write(table, bins, home, threads)
+        by_row, by_column = mapped
         return Binned(bins, by_row, by_column, mapped=True)
 
-    def _write(self, table: Rows, bins: Bins, paths: dict[str, Path], threads: Threads) -> None:
+    def _write(self, table: Rows, bins: Bins, home: Path, threads: Threads) -> None:
         n, width = table.shape
         needed = 2 * n * width
         free = shutil.disk_usage(self.folder).free
@@ -141,8 +164,9 @@ class Cache:
                 f"the cache needs {needed} bytes, but {free} are free on its disk",
                 str(self.folder),
             )
+        beside = Path(tempfile.mkdtemp(suffix=".part", dir=self.folder))
         try:
-            with paths["rows"].open("wb") as rows, paths["columns"].open("wb") as columns:
+            with (beside / ROWS).open("wb") as rows, (beside / COLUMNS).open("wb") as columns:
                 columns.truncate(n * width)
                 at = 0
                 for block in table.blocks("binning"):
@@ -156,10 +180,20 @@ class Cache:
                     at += len(block)
             if at != n:
                 raise TableError(f"there were {n} rows, but {at} when they were binned")
-        except BaseException:
-            for path in paths.values():
-                path.unlink(missing_ok=True)
-            raise
+            self._remove_others()
+            try:
+                beside.rename(home)
+            except OSError:  # another fit was quicker
+                if not home.exists():
+                    raise
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _remove_others(self) -> None:
+        """Remove the bins that were here, and what a fit that was killed has left."""
+        for folder in self.folder.iterdir():
+            if _WHOLE.fullmatch(folder.name) or (folder.suffix == ".part" and _is_idle(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _key(self, table: Rows, bins: Bins) -> str:
         digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
