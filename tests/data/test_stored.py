@@ -409,6 +409,23 @@ def test_a_filtered_dataset_and_one_in_memory_are_the_rows_they_have(tmp_path):
         assert_same(found, everything, X)
 
 
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path):
+    """Neither one with a name nor the numbers of rows that pandas keeps after a choice of them."""
+    table = frame()[[*FEATURES, "label"]]
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    some = table[table["a"] > 0]
+    for i, chosen in enumerate((some, some.set_index("c"))):
+        path = tmp_path / f"{i}.parquet"
+        chosen.to_parquet(path)
+        back = pd.read_parquet(path)
+        memory = clone(model).fit(back.drop(columns="label"), back["label"])
+        disk = clone(model).fit(path, "label")
+        assert disk.feature_names_in_.tolist() == memory.feature_names_in_.tolist()
+        assert_same(disk, memory, back.drop(columns="label"))
+    whole = clone(model).fit(some[FEATURES], some["label"])  # with what is an index in the file
+    np.testing.assert_array_equal(whole.predict(path), whole.predict(some[FEATURES]))
+
+
 def test_what_folders_are_called_is_a_column(tmp_path):
     """Of a path, of a Dataset and of one with a filter; the target may be one too."""
     table = frame().drop(columns=["weight", "label"])

@@ -234,7 +234,8 @@ class StoredTable(Rows):
             raise TableError(
                 f"there is no column {missing[0]!r}; there are {source.schema.names[:20]}"
             )
-        features = [n for n in source.schema.names if n not in left_out]
+        no_feature = left_out | _index_columns(source.schema)
+        features = [n for n in source.schema.names if n not in no_feature]
         return cls(source, features, cache=Cache(cache))
 
     @cached_property
@@ -383,6 +384,12 @@ def _fragments(dataset: Any) -> list[Any]:
             dataset.files, dataset.schema, dataset.format, dataset.filesystem
         )
     return [] if dataset._scan_options else list(dataset.get_fragments())
+
+
+def _index_columns(schema: Any) -> set[str]:
+    """What was the index of a data frame when pandas or Dask wrote it, which they read back as that."""
+    held = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in held if isinstance(name, str)}  # a range is a dictionary
 
 
 def _in_paths(dataset: Any, files: list[Any]) -> set[str]:

@@ -204,7 +204,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 "rows on disk are found by their columns, but the fit had no column names"
             )
         table = StoredTable.open(X, set())
-        missing = [name for name in names if name not in table.features]
+        missing = [name for name in names if name not in table.dataset.schema.names]
         if missing:
             raise ValueError(f"the files have no column {missing[0]!r}, which the model needs")
         return replace(table, features=list(names), codes=self._codes).blocks("predicting")
