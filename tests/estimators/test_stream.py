@@ -167,6 +167,16 @@ def test_labels_of_a_stream_may_be_columns():
     )
 
 
+def test_a_batch_without_rows_is_passed_over():
+    X, y = next(stream())
+    none = X[:0], y[:0]
+    first, second = (
+        MadaBoostClassifier(n_estimators=2, random_state=0).fit_stream(batches, sample_size=50)
+        for batches in ([(X, y), (X, y)], [none, (X, y), none, (X, y)])
+    )
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+
+
 def test_every_round_on_a_stream_is_told(capsys):
     MadaBoostClassifier(n_estimators=3, verbose=1, random_state=0).fit_stream(
         stream(), sample_size=500

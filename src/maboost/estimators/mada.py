@@ -269,11 +269,12 @@ class _Stream:
 
     def __init__(self, model: Any, batches: Iterator[Any], classes: ArrayLike | None) -> None:
         self.model = model
-        self.batches = batches
-        self.first = next(batches, None)
+        pairs = map(_batch, batches)
+        self.batches = ((X, y) for X, y in pairs if np.shape(X)[:1] != (0,))
+        self.first = next(self.batches, None)
         if self.first is None:
             raise ValueError("batches: the stream has no batch at all")
-        X, y = _batch(self.first)
+        X, y = self.first
         model._codes = CategoryCodes.of(X)
         model._checked(X, y)
         known = np.unique(y if classes is None else np.asarray(classes))
@@ -286,7 +287,7 @@ class _Stream:
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.intp]]]:
         while self.first is not None:
-            X, labels = _batch(self.first)
+            X, labels = self.first
             rows = self.model._checked_rows(X)
             check_consistent_length(rows, labels)
             strange = sorted(set(labels.tolist()) - set(self.model.classes_.tolist()), key=str)
