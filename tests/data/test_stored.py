@@ -220,6 +220,9 @@ def test_errors_name_file_and_column(tmp_path):
     model = SmoothBoostClassifier(smoothness=3.0)
     with pytest.raises(ValueError, match="no such file or folder"):
         model.fit(tmp_path / "none", "label")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty: there is no file in the folder"):
+        model.fit(tmp_path / "empty", "label")
     table = frame().drop(columns=["weight", "source"])
     folder = write(table, tmp_path / "rows")
     with pytest.raises(ValueError, match="there is no column 'price'"):

@@ -203,3 +203,9 @@ def test_categories_have_no_direction():
     ordered = HistTreeClassifier(monotonic_cst=[1], categorical_features=None)
     answers = ordered.fit(frame, y[frame.index]).predict_proba(frame)[:, 1]
     assert np.all(np.diff(answers) >= 0.0)
+
+
+def test_logarithms_of_a_tree_s_probabilities():
+    X, y = make_classification(random_state=0)
+    tree = HistTreeClassifier().fit(X, y)
+    np.testing.assert_array_equal(np.exp(tree.predict_log_proba(X)), tree.predict_proba(X))

@@ -245,6 +245,9 @@ def test_what_cannot_be_held_out_is_an_error():
         clone(model).set_params(early_stopping=False).fit(X, y, groups=y[1:])
     with pytest.raises(ValueError, match="groups must have one entry a row"):
         model.fit(X, y, groups=[1, 2])
+    for missing in (np.nan, None):
+        with pytest.raises(ValueError, match="groups has 1 missing groups, the first in row 3"):
+            model.fit(X, y, groups=[*range(3), missing, *range(4, len(y))])
     with pytest.raises(ValueError, match="holds out 0 of 1000 rows"):
         model.fit(X, y, groups=np.zeros(len(y)))
     with pytest.raises(ValueError, match=r"leaves 1 of 2 classes"):

@@ -228,6 +228,8 @@ class StoredTable(Rows):
                     f"{path}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
                     "of pyarrow.dataset.dataset(path, format='csv')"
                 ) from error
+            if not source.files:
+                raise TableError(f"{path}: there is no file in the folder")
         _check_files(source)
         missing = sorted(left_out - set(source.schema.names))
         if missing:

@@ -27,6 +27,7 @@ from maboost.estimators.control import Interrupts, Progress, Score, Tasks
 from maboost.estimators.holdout import held_out, places
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
+from maboost.estimators.table import refuse_missing
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights, class_totals
 from maboost.learners.base import WeakLearner
@@ -86,7 +87,10 @@ class Fitting(Voting):
         checkpoint: Checkpoint | None,
     ) -> Self:
         random_state = rows.random_state
-        grouping = None if groups is None else rows.of_kept(groups, "groups")
+        grouping = None
+        if groups is not None:
+            refuse_missing(np.asarray(groups, dtype=object), "groups", "groups")
+            grouping = rows.of_kept(groups, "groups")
         self.classes_ = rows.classes
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None

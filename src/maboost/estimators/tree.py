@@ -249,6 +249,11 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         p = 0.5 * (1.0 + scores)
         return np.column_stack([1.0 - p, p])
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class."""
         proba = self.predict_proba(X)
