@@ -69,10 +69,11 @@ class Rowwise:
             factors = np.exp(step * d.values - shift)
 
         def work(a: int, b: int) -> Integers:
-            blocks = [slice(i, min(i + self.block, b)) for i in range(a, b, self.block)]
-            found = [self._part_sums(part, step, shift, factors) for part in blocks]
-            summed: Integers = np.array(found, dtype=np.int64).sum(axis=0)
-            return summed
+            found = np.zeros(8, dtype=np.int64)
+            for start in range(a, b, self.block):
+                part = slice(start, min(start + self.block, b))
+                found += self._part_sums(part, step, shift, factors)
+            return found
 
         here = rows.threads.summed(rows.rows, work, PICKED)
         total = rows.comm.allreduce(here, "sum").tolist()
