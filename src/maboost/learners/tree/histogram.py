@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 _WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
-_MANY = 8  # a node with one row in so many is read by column: its rows share cache lines there
+_WIDE = 64  # columns of a row that are read in one go: a cache line or two
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _TALL = 1 << 12  # rows of a table that is worth reading by column
 _WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
@@ -239,31 +239,6 @@ def _add_classes(by_column, taken, cells, labels, hist):
                 _add(one, np.intp(label[i]) * ROOM, only[i], 0, cell[i])
 
 
-@njit(nogil=True, cache=True)
-def _add_classes_among(by_column, rows, cells, labels, hist):
-    """Many of the rows, the same way: their cells are brought together strip by strip."""
-    columns, n = by_column.shape
-    flat, sums = by_column.reshape(-1), hist.reshape(-1)
-    cell, own = np.empty(_STRIP, cells.dtype), np.empty(_STRIP, np.intp)
-    for a in range(0, rows.size, _STRIP):
-        at = rows[a : a + _STRIP]
-        for i in range(at.size):
-            cell[i], own[i] = cells[at[i]], np.intp(labels[at[i]]) * ROOM
-        for j in range(0, columns - 2, 3):
-            first, second, third = (
-                _piece(flat, n, j), _piece(flat, n, j + 1), _piece(flat, n, j + 2)
-            )  # fmt: skip
-            three = _piece(sums, 3 * _COLUMN, j // 3)
-            for i in range(at.size):
-                _add(three, own[i], first[at[i]], 0, cell[i])
-                _add(three, own[i], second[at[i]], _COLUMN, cell[i])
-                _add(three, own[i], third[at[i]], 2 * _COLUMN, cell[i])
-        for j in range(columns - columns % 3, columns):
-            only, one = _piece(flat, n, j), _piece(sums, _COLUMN, j)
-            for i in range(at.size):
-                _add(one, own[i], only[at[i]], 0, cell[i])
-
-
 @intrinsic
 def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for an element of a flat array before it is needed."""
@@ -282,18 +257,23 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def _add_classes_at(binned, rows, cells, labels, hist):
+    """Some rows, in pieces of so many columns that their sums stay in the second cache."""
     columns = binned.shape[1]
     flat, sums = binned.reshape(-1), hist.reshape(-1)
-    for k in range(rows.size):
-        if k + _AHEAD < rows.size:
-            later = np.intp(rows[k + _AHEAD])
-            _prefetch(flat, later * columns)
-            _prefetch(flat, later * columns + columns - 1)
-            _prefetch(cells, later)
-            _prefetch(labels, later)
-        bins, own = _piece(flat, columns, np.intp(rows[k])), np.intp(labels[rows[k]]) * ROOM
-        for j in range(columns):
-            _add(sums, own, bins[j], j * _COLUMN, cells[rows[k]])
+    for first in range(0, columns, _WIDE):
+        last = min(first + _WIDE, columns)
+        some = sums[first * _COLUMN : last * _COLUMN]
+        for k in range(rows.size):
+            if k + _AHEAD < rows.size:
+                later = np.intp(rows[k + _AHEAD])
+                _prefetch(flat, later * columns + first)
+                _prefetch(flat, later * columns + last - 1)
+                _prefetch(cells, later)
+                _prefetch(labels, later)
+            start, own = np.intp(rows[k]) * columns, np.intp(labels[rows[k]]) * ROOM
+            bins = flat[start + first : start + last]
+            for j in range(bins.size):
+                _add(some, own, bins[j], j * _COLUMN, cells[rows[k]])
 
 
 @intrinsic
@@ -363,9 +343,9 @@ def class_histograms(
 ) -> list[NDArray[np.int64]]:
     """Cells summed by (feature, class, bin) over the listed rows of each node, or one of all rows.
 
-    All or many rows are read by column where `by_column` is given, since the sums being added to are
-    then few; some rows by row, since a row is a cache line or two. (A short table is read by row in any
-    case: it would not make up for the time it takes to compile or load another kernel.)
+    All rows are read by column where `by_column` is given, since the sums being added to are then few;
+    some rows by row, since a row is a cache line or two. (A short table is read by row in any case: it
+    would not make up for the time it takes to compile or load another kernel.)
     """
     if len(labels) < _TALL:
         by_column = None
@@ -379,8 +359,6 @@ def class_histograms(
             _add_classes(by_column, taken, cells, labels, hist)
         elif nodes is None:
             _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
-        elif by_column is not None and _MANY * len(nodes[j]) >= len(labels):
-            _add_classes_among(by_column, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         else:
             _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
         return hist
