@@ -152,7 +152,7 @@ def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
 # Fixed point: x = (high * 2^low_bits + low) * quantum, both parts integers, so that sums associate.
 
 # 1.5 * 2^52: adding it to |x| < 2^51 leaves round(x) in the low bits of the mantissa.
-_MAGIC = 6755399441055744.0
+MAGIC = 6755399441055744.0
 BIAS = 0x4338000000000000
 
 
@@ -174,9 +174,9 @@ def split_biased(scaled, low):
     that calls this vectorised on any x86 or ARM core; a conversion instruction to int64 exists only on
     some.
     """
-    rounded = scaled + _MAGIC
-    rest = (scaled - (rounded - _MAGIC)) * low
-    return bits_of(rounded), bits_of(rest + _MAGIC)
+    rounded = scaled + MAGIC
+    rest = (scaled - (rounded - MAGIC)) * low
+    return bits_of(rounded), bits_of(rest + MAGIC)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -361,13 +361,13 @@ def split_wide(term, scale, low):
     """Integers (high, middle, low) of one term, and one if it does not fit (then they are zero)."""
     fits = abs(term) < 1048576.0
     scaled = (term if fits else 0.0) * scale
-    rounded = scaled + _MAGIC
+    rounded = scaled + MAGIC
     high = bits_of(rounded) - BIAS
-    scaled = (scaled - (rounded - _MAGIC)) * low
-    rounded = scaled + _MAGIC
+    scaled = (scaled - (rounded - MAGIC)) * low
+    rounded = scaled + MAGIC
     middle = bits_of(rounded) - BIAS
-    scaled = (scaled - (rounded - _MAGIC)) * low
-    return high, middle, bits_of(scaled + _MAGIC) - BIAS, 0 if fits else 1
+    scaled = (scaled - (rounded - MAGIC)) * low
+    return high, middle, bits_of(scaled + MAGIC) - BIAS, 0 if fits else 1
 
 
 @njit(nogil=True, cache=True)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from maboost.comm import fold_wide
 from maboost.mirror.coded import Coded, advance, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
+from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import Potentials
@@ -311,7 +312,7 @@ class MirrorAscent:
         out = measure.array()
 
         def work(a: int, b: int) -> None:
-            np.exp(np.minimum(state.theta[a:b], LARGEST_LOG), out=out[a:b])
+            exponentials_into(np.minimum(state.theta[a:b], LARGEST_LOG), out[a:b])
 
         measure.threads.over(out.size, work)
         return out

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from maboost.comm import FixedPoint, by_rank
 from maboost.messages import pooled
 from maboost.mirror import kernels
+from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import means_of_rows, spread_over_rows, tops_taken_out
 from maboost.mirror.projected import (
@@ -75,12 +76,11 @@ def _exponentials(theta: Array, measure: BaseMeasure, p: Array) -> float:
 
     def work(a: int, b: int) -> float:
         top = -math.inf
-        with np.errstate(over="ignore"):
-            for start in range(a, b, _BLOCK):
-                block = theta[start : min(start + _BLOCK, b)]
-                np.exp(block, out=p[start : start + block.size])
-                # after: it waits for memory, exponentials do not
-                top = max(top, float(block.max()))
+        for start in range(a, b, _BLOCK):
+            block = theta[start : min(start + _BLOCK, b)]
+            exponentials_into(block, p[start : start + block.size])
+            # after: it waits for memory, exponentials do not
+            top = max(top, float(block.max()))
         return top
 
     return max(measure.threads.over(theta.size, work))
@@ -113,7 +113,7 @@ class _Problem:
 
         def work(a: int, b: int) -> None:
             block = np.subtract(self.theta[a:b], self.center, out=self.p[a:b])
-            np.exp(block, out=block)
+            exponentials_into(block, block)
 
         self.measure.threads.over(self.theta.size, work)
 
@@ -312,7 +312,7 @@ def project_entropy_rows(
             part = slice(some.start * width, some.stop * width)
             np.copyto(out[part], theta[part])
             tops_taken_out(out[part], -math.inf, tops[some])
-            np.exp(out[part], out=out[part])
+            exponentials_into(out[part], out[part])
             means_of_rows(out[part], means[some])
 
     def log_totals(a: int, b: int) -> None:

@@ -26,6 +26,7 @@ from maboost.mirror.coded import (
     whole_direction,
 )
 from maboost.mirror.entries import value_at
+from maboost.mirror.exponential import exponentials, exponentials_into
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
@@ -176,7 +177,7 @@ class EntropyPass(_EveryEntry):
             x = self.dense[block] * step
             x += self.theta[block]
             x -= shift
-            np.exp(x, out=x)
+            exponentials_into(x, x)
             if limits.endless and np.max(x) > limits.bound:
                 sums[7] += 1
                 np.minimum(x, limits.bound, out=x)
@@ -196,7 +197,7 @@ class CodedPass(_EveryEntry):
         sums, coded = np.zeros(8, dtype=np.int64), self.coded
         sums[:7] = coded_moments(
             self.powers[part], self.measure.base(part), part_of(self.limits.caps, part),
-            coded.codes[part], np.exp(step * coded.values - shift), coded.values,
+            coded.codes[part], exponentials(step * coded.values - shift), coded.values,
             self.limits.grid[:3],
         )  # fmt: skip
         return sums
@@ -216,7 +217,7 @@ class NearCapsPass:
 
     def sums(self, step: float, shift: float) -> list[float]:
         coded, caps = self.coded, self.limits.caps
-        factors = np.exp(step * coded.values - shift)
+        factors = exponentials(step * coded.values - shift)
         if self.reached is None or not self.reached.holds(factors):
             self.reached = Reached.near(factors, coded, self.density, caps, self.measure)
         return self.reached.moments(factors, coded.values, self.measure, self.limits.grid)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from maboost.comm import fixed_point
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, sums_on, table_of
+from maboost.mirror.exponential import exponentials
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import euclidean_moments_of_rows, moments_of_rows
 from maboost.mirror.projected import part_of
@@ -66,7 +67,7 @@ class Rowwise:
         rows, d = self.measure.of_rows, self.direction
         factors = None
         if self.entropy and isinstance(d, Coded):
-            factors = np.exp(step * d.values - shift)
+            factors = exponentials(step * d.values - shift)
 
         def work(a: int, b: int) -> Integers:
             found = np.zeros(8, dtype=np.int64)
@@ -90,7 +91,7 @@ class Rowwise:
         found: tuple[int, ...]
         if self.entropy:
             if factors is None:
-                factors = np.exp(step * values - shift)
+                factors = exponentials(step * values - shift)
             found = moments_of_rows(
                 width, self.start[entries], values, codes, factors,
                 base, limits, self.bound, self.grid[:3],
