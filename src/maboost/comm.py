@@ -17,10 +17,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from maboost.jit import kernel
 from maboost.threads import Threads
 
 __all__ = [
@@ -166,7 +167,7 @@ def bits_of(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def split_biased(scaled, low):
     """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
 
@@ -179,7 +180,7 @@ def split_biased(scaled, low):
     return bits_of(rounded), bits_of(rest + MAGIC)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def split(value, first, second, low):
     """Integers (high, low) of one value; `first * second * low` are powers of two of a FixedPoint."""
     high, rest = split_biased(value * first * second, low)
@@ -241,7 +242,7 @@ def fixed_point(bound: float, count: int) -> FixedPoint:
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _largest_bits(values):
     """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
     most = np.int64(0)
@@ -257,7 +258,7 @@ def _largest(values: NDArray[np.float64], threads: Threads) -> float:
     return top if math.isfinite(top) else math.inf
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _folded(values, first, second, low):
     total_high, total_low = 0, 0
     for i in range(values.size):
@@ -356,7 +357,7 @@ _WIDE_EXPONENT = (
 )
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def split_wide(term, scale, low):
     """Integers (high, middle, low) of one term, and one if it does not fit (then they are zero)."""
     fits = abs(term) < 1048576.0
@@ -370,7 +371,7 @@ def split_wide(term, scale, low):
     return high, middle, bits_of(scaled + MAGIC) - BIAS, 0 if fits else 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fold_wide(values, base, scale, low):
     """Integers (high, middle, low) of the sum of base * values, and how many terms do not fit."""
     a, b, c, unfit = 0, 0, 0, 0

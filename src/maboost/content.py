@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
+from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.threads import Threads
 
@@ -33,7 +33,7 @@ _WHOLE = 1 << 31  # multiples of the lightest weight up to which weights are tak
 _TILE = 1 << 13  # rows that stay in the cache
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hash_rows(table, bits, seed, out):
     """A 64-bit hash of each row's content; zeros of either sign and all NaN are alike."""
     n, columns = table.shape

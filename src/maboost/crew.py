@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from maboost.jit import kernel
 
 __all__ = ["Crew", "available_cores", "take_next"]
 
@@ -104,7 +106,7 @@ def _calls(name: str | None) -> Any:
     return codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _watch(flags, tell, told, place, value, turns):
     """Set flag `tell` to `told`, then watch another until it reaches `value`; False if that lasts."""
     if tell >= 0:
@@ -118,7 +120,7 @@ def _watch(flags, tell, told, place, value, turns):
     return False
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _linger():
     """A few microseconds."""
     for _ in range(_GRACE):

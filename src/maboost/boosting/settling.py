@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import bits_of, split_wide
+from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, advance, table_of
@@ -54,13 +54,13 @@ class Settled:
     worst: Array
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _move(margins, values, codes, step):
     for i in range(margins.size):
         margins[i] -= step * entry_at(values, codes, i)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _settle(margins, density, per_mass, base, share, push, trust, scale, low, sums):
     """Add a round to the evidence of each row: its density, and `share` of its margin.
 
@@ -93,7 +93,7 @@ def _settle(margins, density, per_mass, base, share, push, trust, scale, low, su
     return nonzero
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _extremes(margins, density, least, most, densest):
     """The least and the largest margin and the largest density, of these and what was known.
 
@@ -106,13 +106,13 @@ def _extremes(margins, density, least, most, densest):
     return least, most, densest
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _in_order(bits):
     """The bits of a float as an integer that is larger where the float is; and the other way round."""
     return bits ^ ((bits >> np.int64(63)) & _ALL_BUT_SIGN)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _settle_rows(
     margins, values, codes, step, density, per_mass, base, share, push, trust, scale, low, sums
 ):

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
+from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.threads import PICKED
@@ -29,13 +29,13 @@ _MANY = 64  # sums, from which on to find their values at once takes less time
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _advance(start, values, codes, step, less, shift, out):
     for i in range(start.size):
         out[i] = start[i] + (step * (entry_at(values, codes, i) - less) - shift)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _mass_by_code(density, base, codes, scale, sums):
     """Folded sums of base * density by code, in four interleaved tables.
 
@@ -88,7 +88,7 @@ def mass_by_code(
     return joined
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def leaf_codes(leaves, labels, classes, out):
     """The codes of all entries, as many a row as there are wrong classes: by leaf, label and entry."""
     if classes == 2:  # so simple that it vectorises
@@ -102,13 +102,13 @@ def leaf_codes(leaves, labels, classes, out):
             out[i * width + j] = first + j
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _look_up(values, codes, out):
     for i in range(codes.size):
         out[i] = values[codes[i]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def coded_moments(p, base, caps, codes, factors, values, scale):
     """Sums over weights w = base * min(cap, p * factor): of w and w*d folded, and coarse ones of
     (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.passes.moments`.
@@ -134,7 +134,7 @@ def coded_moments(p, base, caps, codes, factors, values, scale):
     return m_high, m_low, l_high, l_low, h0, h1, h2
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound, scale):
     """Sums over the weights at the end of a step, as :func:`coded_moments`, and how many lie beyond `bound`.
 

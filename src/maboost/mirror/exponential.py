@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from maboost.comm import BIAS, MAGIC, bits_of
+from maboost.jit import kernel
 
 __all__ = ["exponentials", "exponentials_into"]
 
@@ -39,7 +40,7 @@ def _float_of(typingctx: Any, bits: Any) -> Any:
     return types.float64(types.uint64), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def exponentials_into(x, out):
     """Out = e^x to a unit in the last place; `out` may be `x`.
 

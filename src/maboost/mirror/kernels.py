@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from maboost.comm import BIAS, split, split_biased, split_wide
+from maboost.jit import kernel
 from maboost.mirror.entries import value_at, value_part
 
 STRIP = 4096  # entries whose marks stay in the first cache
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def weighted_mass(values, base, scale):
     """The sum of base * values, folded."""
     high_sum, low_sum = 0, 0
@@ -32,7 +32,7 @@ def weighted_mass(values, base, scale):
     return high_sum, low_sum
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_positive(values):
     """How many values are positive."""
     count = 0
@@ -41,7 +41,7 @@ def count_positive(values):
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def list_positive(values, start, count):
     """`start` plus the place of each of the `count` positive values.
 
@@ -54,7 +54,7 @@ def list_positive(values, start, count):
     return places[:count]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def marks_for(n):
     """Room for the marks of n entries, padded with zeros to whole 8-byte words."""
     marks = np.empty(-(-n // 8) * 8, dtype=np.uint8)
@@ -63,7 +63,7 @@ def marks_for(n):
     return marks
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def append_marked(marks, start, rows, n):
     """Write `start` plus the place of every mark to rows[n:]; returns the new n.
 
@@ -82,7 +82,7 @@ def append_marked(marks, start, rows, n):
     return n
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entries_at(rows, values, base, caps):
     """These entries' values, bases and caps, as the rows of a small array."""
     found = np.empty((3, rows.size))
@@ -94,7 +94,7 @@ def entries_at(rows, values, base, caps):
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gather(marks, values, base, caps):
     """The marked entries' values, bases and caps (marks as of :func:`marks_for`)."""
     count = 0
@@ -109,7 +109,7 @@ def gather(marks, values, base, caps):
 # entropy: an entry is capped where p >= cap / s
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
     """Add folded sums over the entries that the bracket decides; the others are marked.
 
@@ -136,7 +136,7 @@ def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
     sums[3] += both_low - free_low - other_bias
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entropy_classify(p, base, caps, s_low, s_high, scale):
     """Folded sums of base*p over entries free up to s_high, of base*cap over those capped from s_low;
     and the entries that the bracket leaves open.
@@ -156,7 +156,7 @@ def entropy_classify(p, base, caps, s_low, s_high, scale):
     return sums, entries_at(rows[:n], p, base, caps)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entropy_at(undecided, decided, s, scale):
     """The same sums anywhere in a bracket: the decided ones, and those of entries it leaves open."""
     sums, marks = decided.copy(), np.empty(undecided.shape[1], dtype=np.uint8)
@@ -164,14 +164,14 @@ def entropy_at(undecided, decided, s, scale):
     return sums
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entropy_masses(sums, scale):
     """The free and the capped mass that such sums stand for, to a unit in their last place."""
     factor, last = scale
     return (sums[0] + sums[1] / last) / factor, (sums[2] + sums[3] / last) / factor
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entropy_newton(undecided, decided, s, high, scale):
     """Newton's method from s, which is below the root, up to `high`: where it ends, and the masses."""
     while True:
@@ -185,7 +185,7 @@ def entropy_newton(undecided, decided, s, high, scale):
     return s, free, capped
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sampled(values, base, caps, most):
     """Up to `most` entries, one in 32: runs of eight that lie side by side, since memory comes so."""
     runs = min(max(values.size // 256, 64), most // 8)
@@ -198,7 +198,7 @@ def _sampled(values, base, caps, most):
     return found
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def entropy_guess(values, weights, limits, most):
     """A rough s from a sample of the entries, each standing for many; and how many it has.
 
@@ -224,7 +224,7 @@ def entropy_guess(values, weights, limits, most):
     return s, p.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def cap_density(p, caps, s):
     """In place: p becomes min(cap, s * p)."""
     for i in range(p.size):
@@ -232,7 +232,7 @@ def cap_density(p, caps, s):
         p[i] = value if value < cap else cap
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def cap_in_place(p, theta, caps, base, scale, low):
     """Where p = e^theta reaches its cap it becomes the cap, and theta its logarithm.
 
@@ -254,7 +254,7 @@ def cap_in_place(p, theta, caps, base, scale, low):
     return a, b, c, unfit
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
     """Out = min(x, top) with x = (theta - center) - tau and top = log cap.
 
@@ -275,7 +275,7 @@ def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
     return a, b, c, unfit
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def shifted(theta, center, tau, out):
     """Out = (theta - center) - tau."""
     for i in range(theta.size):
@@ -286,7 +286,7 @@ def shifted(theta, center, tau, out):
 # euclidean: clip(x - tau, 0, cap), x = theta - center
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
     """Folded sums over entries between 0 and cap for all tau in [low, high] (of base*x and of base)
     and over entries at their cap for all of them (of base*cap).
@@ -311,7 +311,7 @@ def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
     return x_high, x_low, m_high, m_low, c_high, c_low
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def euclidean_classify(theta, base, caps, center, low, high, moment, mass):
     """The sums of :func:`euclidean_decided`, and the entries that the bracket leaves open."""
     marks = marks_for(theta.size)
@@ -323,7 +323,7 @@ def euclidean_classify(theta, base, caps, center, low, high, moment, mass):
     return sums, gather(marks, theta, base, caps)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def euclidean_guess(x, base, caps):
     """A rough tau from a sample of the rows: safeguarded Newton."""
     total = base.sum()
@@ -352,14 +352,14 @@ def euclidean_guess(x, base, caps):
     return tau
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def clip_density(theta, caps, center, tau, out):
     """Out = clip(theta - center - tau, 0, cap)."""
     for i in range(theta.size):
         out[i] = min(max((theta[i] - center) - tau, 0.0), value_at(caps, i))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def positive_part(theta, base, scale, low, out):
     """Out = max(theta, 0); the integers of :func:`maboost.comm.fold_wide` for half its square and itself."""
     a, b, c, d, e, f, unfit = 0, 0, 0, 0, 0, 0, 0
@@ -384,7 +384,7 @@ def positive_part(theta, base, scale, low, out):
 # what a step reached
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def potential(entropy, at, dual, density, log_caps, base, scale, low):
     """The integers of :func:`maboost.comm.fold_wide` for the sum of base * (at * u - phi(u)).
 

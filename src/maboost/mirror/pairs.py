@@ -6,9 +6,9 @@ An axis as short as that is what numpy reduces slowest.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from maboost.comm import split
+from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def means_of_rows(values, out):
     """The mean over the entries of each row."""
     width = values.size // max(out.size, 1)
@@ -35,7 +35,7 @@ def means_of_rows(values, out):
         out[i] = sum / width
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def lowest_of_rows(values, out):
     """The lowest entry of each row."""
     width = values.size // max(out.size, 1)
@@ -46,7 +46,7 @@ def lowest_of_rows(values, out):
         out[i] = lowest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def tops_taken_out(values, floor, tops):
     """In place: subtract from each row its largest entry, or `floor` where that is larger."""
     width = values.size // max(tops.size, 1)
@@ -59,7 +59,7 @@ def tops_taken_out(values, floor, tops):
         tops[i] = top
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def means_under(powers, more, values, out):
     """The sum of `values` over the entries of each row, by shares of `powers` of a total with `more` in it."""
     width = values.size // max(out.size, 1)
@@ -71,7 +71,7 @@ def means_under(powers, more, values, out):
         out[i] = sum / total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def spread_over_rows(theta, tops, shifts, factors, powers, dual):
     """In place: `powers` of each row times its factor; `dual` is theta without its top, shifted."""
     width = theta.size // max(tops.size, 1)
@@ -81,7 +81,7 @@ def spread_over_rows(theta, tops, shifts, factors, powers, dual):
             powers[j] *= factors[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def moments_of_rows(width, density, values, codes, factors, base, caps, bound, scale):
     """Sums over rows after a step along a direction that multiplies the density of each entry by its factor.
 
@@ -116,7 +116,7 @@ def moments_of_rows(width, density, values, codes, factors, base, caps, bound, s
     return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _level(values, top, total):
     """The shift, counted from the largest value, above which a row's values add up to `total`.
 
@@ -134,7 +134,7 @@ def _level(values, top, total):
         level, counted = (sum - total) / above, above
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def caps_of_entries(theta, caps, out):
     """The densities of each row's entries where their mean is the cap: what is above one shift of theta.
 
@@ -152,7 +152,7 @@ def caps_of_entries(theta, caps, out):
             out[i, j] = max((rows[i, j] - top) - level, 0.0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def euclidean_moments_of_rows(width, theta, values, codes, step, shift, base, caps, bound, scale):
     """The sums of :func:`moments_of_rows` for rows of x = theta + step * d - shift and densities max(x, 0).
 
@@ -201,7 +201,7 @@ def euclidean_moments_of_rows(width, theta, values, codes, step, shift, base, ca
     return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rewards_of_rows(values, weights, rows, labels, out):
     """By class, for each of `rows`: minus its entry times its weight, and their sum for its own class."""
     width = out.shape[1] - 1

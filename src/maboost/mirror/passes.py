@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
+from maboost.jit import kernel
 from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import (
     Coded,
@@ -243,7 +243,7 @@ class SupportPass:
         return sums
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def moments(w, moving, d, scale):
     """Folded sums of w and w*d, and coarse ones of moving * (1, d, d^2): seven integers.
 
@@ -266,7 +266,7 @@ def moments(w, moving, d, scale):
     return m_high, m_low, l_high, l_low, h0, h1, h2
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def entropy_weights(u, base, caps, moving):
     """In place: densities before capping become weights; `moving` those of free entries."""
     for i in range(u.size):

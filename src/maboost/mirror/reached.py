@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, fixed_point, split
+from maboost.jit import kernel
 from maboost.mirror.coded import Coded, coded_moments
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.kernels import STRIP, append_marked, entries_at
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 _FURTHER = 1.3  # times the factors of a first step: Newton's method seldom goes beyond
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _mark(density, caps, codes, limits, factors, marks):
     """Mark entries that reach their cap; in two loops, since the first does not vectorise."""
     for i in range(density.size):
@@ -37,7 +37,7 @@ def _mark(density, caps, codes, limits, factors, marks):
         marks[i] = density[i] * factors[i] >= value_at(caps, i)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _list(density, base, caps, codes, limits, scale, sums):
     """Density, base and cap of the entries that reach their cap, and their codes.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import (
@@ -27,6 +26,7 @@ from maboost.comm import (
     split_biased,
     sums_of_all,
 )
+from maboost.jit import kernel
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
@@ -56,7 +56,7 @@ class LowerTail(NamedTuple):
     integral: float
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums):
     """Folded sums of weight and of weight * value by bucket."""
     last = sums.shape[0] - 1
@@ -71,7 +71,7 @@ def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums)
         sums[bucket, 3] += rest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _running_sums(values, weights, weight_scale, moment_scale, sums):
     """Folded sums of weight and of weight * value up to each value; `sums` has one row more, the first."""
     for i in range(values.size):
@@ -84,7 +84,7 @@ def _running_sums(values, weights, weight_scale, moment_scale, sums):
         sums[i + 1, 3] = sums[i, 3] + rest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _in_bucket(values, low, factor, last, chosen, marks):
     """Mark the values in the chosen bucket; the least and the largest of them."""
     least, most = np.inf, -np.inf
@@ -95,7 +95,7 @@ def _in_bucket(values, low, factor, last, chosen, marks):
     return least, most
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
     """Add folded sums of weight and of weight * value below `low`; mark what is from there to `high`.
 
@@ -121,7 +121,7 @@ def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
     sums[3] += d - bias
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _classify(values, weights, low, high, weight_scale, moment_scale):
     """The sums of :func:`_below`, and the entries that it marks."""
     sums = np.zeros(4, dtype=np.int64)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost import content
 from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
+from maboost.jit import kernel
 from maboost.learners.tree.distinct import from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
@@ -142,7 +142,7 @@ def _check_categories(codes: Array, max_bins: int, j: int) -> None:
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin_numbers(values, edges, index, low, factor, out):
     """Out = #(edges < value); NaN is missing.
 
@@ -182,20 +182,20 @@ def _grid(edges: Array) -> tuple[NDArray[np.int64], float, float]:
     return np.searchsorted(cell, np.arange(cells + 1)), low, factor
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin_category(v, codes, first, last):
     """The position of v among the codes; unseen values are missing."""
     at = first + np.searchsorted(codes[first:last], v)
     return at - first if at < last and codes[at] == v else MISSING_BIN
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin_categories(values, codes, out):
     for i in range(values.size):
         out[i] = _bin_category(values[i], codes, 0, codes.size)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _transpose(columns, out):
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):

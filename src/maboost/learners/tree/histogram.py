@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from maboost.comm import Communicator
 from maboost.content import whole_weights
 from maboost.crew import take_next
+from maboost.jit import kernel
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
@@ -88,14 +89,14 @@ def _copy_at(copies, i):
     return lambda copies, i: np.int64(copies[i])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pack(weights, copies, per_unit, count_bits, out):
     for i in range(weights.size):
         times = copy_at(copies, i)
         out[i] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pack_at(weights, copies, rows, per_unit, count_bits, out):
     for i in range(weights.size):
         times = copy_at(copies, i)
@@ -130,7 +131,7 @@ def pack_weights(
     return cells
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
     """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
     classes = rewards.shape[1]
@@ -189,7 +190,7 @@ def _add(typingctx: Any, sums: Any, own: Any, place: Any, more: Any, value: Any)
     return types.void(sums, types.intp, types.intp, types.intp, types.int64), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_classes_by_row(binned, cells, labels, hist):
     """All rows, each of them once from the first to the last: for rows that are mapped from a file."""
     n, columns = binned.shape
@@ -200,13 +201,13 @@ def _add_classes_by_row(binned, cells, labels, hist):
             _add(sums, own, row[j], j * _COLUMN, cells[i])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _piece(flat, size, j):
     """Piece j of a flat array: unlike a matrix's row, known to be contiguous, which halves the time."""
     return flat[j * size : (j + 1) * size]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_classes(by_column, taken, cells, labels, hist):
     """Whole strips of rows, as long as there are some left to take.
 
@@ -255,7 +256,7 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_classes_at(binned, rows, cells, labels, hist):
     """Some rows, in pieces of so many columns that their sums stay in the second cache."""
     columns = binned.shape[1]
@@ -296,7 +297,7 @@ def _add_four(typingctx: Any, sums: Any, place: Any, cells: Any, at: Any) -> Any
     return types.void(sums, types.intp, cells, types.intp), codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_rewards_at(binned, rows, rewards, hist):
     """Channels come in fours; four or eight, the usual numbers, are told to the compiler."""
     columns, channels = binned.shape[1], rewards.shape[1]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from maboost.jit import kernel
 from maboost.learners.tree.layout import ROW
 from maboost.threads import Threads
 
@@ -28,7 +28,7 @@ class Cut(NamedTuple):
     go_left: NDArray[np.bool_]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _partition(rows, bins, go_left, spare):
     """In place: rows whose bin goes left, then the others, each in their order. Returns how many."""
     left, right = 0, 0
@@ -44,19 +44,19 @@ def _partition(rows, bins, go_left, spare):
     return left
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _assign(rows, bins, side, out):
     for j in range(rows.size):
         out[rows[j]] = side[bins[rows[j]]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill(rows, number, out):
     for j in range(rows.size):
         out[rows[j]] = number
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _assign_all(bins, side, out):
     for i in range(bins.size):
         out[i] = side[bins[i]]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from maboost.jit import kernel
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
 from maboost.threads import Threads
@@ -166,7 +166,7 @@ def simplex_rows(table: Array) -> Array:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _send_down(by_column, start, stop, feature, left, go_left, depth, out):
     """A tile of rows at a time, a level at a time; a right child follows its left sibling.
 
@@ -289,14 +289,14 @@ class Forest:
         return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _collect(node, value, step, out):
     for i in range(node.size):
         for k in range(value.shape[1]):
             out[i, k] += step * value[node[i], k]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ask(values, threshold, missing_left, place, node, right):
     """Mark the rows at this place of the level that go right."""
     if missing_left:
@@ -307,7 +307,7 @@ def _ask(values, threshold, missing_left, place, node, right):
             right[i] |= (place[i] == node) & (not values[i] <= threshold)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, out):
     """Shallow trees: every question is asked of all rows of a tile, which vectorises.
 
@@ -332,7 +332,7 @@ def _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, ou
         _collect(place, value[t], steps[t], out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_votes(X, roots, depths, feature, threshold, left, missing_left, value, steps, out):
     """All rows of a tile go down a tree together, a level at a time."""
     node = np.empty(X.shape[0], dtype=np.int32)
@@ -347,7 +347,7 @@ def _add_votes(X, roots, depths, feature, threshold, left, missing_left, value, 
         _collect(node, value, steps[t], out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _in_set(v, values, start, stop):
     last = stop
     while start < stop:
@@ -359,7 +359,7 @@ def _in_set(v, values, start, stop):
     return start < last and values[start] == v
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_votes_with_sets(
     X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
     value, steps, out,

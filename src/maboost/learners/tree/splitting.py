@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from maboost.comm import bits_of
+from maboost.jit import kernel
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
 
 __all__ = ["Limits", "Split", "find_split"]
@@ -47,7 +47,7 @@ class Split(NamedTuple):
     go_left: NDArray[np.bool_]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(sums, limits):
     mask = (np.int64(1) << limits.count_bits) - 1
     if limits.classes == 0:
@@ -55,7 +55,7 @@ def _count(sums, limits):
     return sums[limits.classes] & mask
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weight(sums, limits):
     bits = limits.count_bits
     if limits.classes == 0:
@@ -63,7 +63,7 @@ def _weight(sums, limits):
     return float(sums[limits.classes] >> bits)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _category_order(hist, n_bins, limits, heaviest):
     """Bins with rows, by the mean reward of their rows."""
     key = np.empty(n_bins)
@@ -89,7 +89,7 @@ def _category_order(hist, n_bins, limits, heaviest):
     return found[:n]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _answer_within(zero, one, low, high):
     """What a leaf of two classes answers, from their weights."""
     weight = float(zero + one)
@@ -98,7 +98,7 @@ def _answer_within(zero, one, low, high):
     return high if answer > high else answer
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _earned_by_two(zero, one, votes, low, high):
     """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
     weight, reward = float(zero + one), float(one - zero)
@@ -108,7 +108,7 @@ def _earned_by_two(zero, one, votes, low, high):
     return (2.0 * reward - weight * answer) * answer
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_up(cells, order, sum, sums):
     """What `sum` becomes as bins are added to it one by one."""
     for j in range(order.size):
@@ -116,7 +116,7 @@ def _add_up(cells, order, sum, sums):
         sums[j] = sum
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
     """The gain of cutting after each bin; zero where a side would be too small.
 
@@ -138,7 +138,7 @@ def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
         gains[j] = gain if enough & (count >= least) & (count <= most) else 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
     """No gain where answers would rise or fall against a constraint."""
     bits = limits.count_bits
@@ -150,7 +150,7 @@ def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
             gains[j] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _first_best(gains, best):
     """Where the largest gain is, the first of equals; -1 if it is not beyond `best`, zero or more.
 
@@ -167,7 +167,7 @@ def _first_best(gains, best):
     return j
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _scan_two(hist, total, order, start, limits, constraint, low, high, best, best_left, room):
     """Move bins to the left one by one; the best gain beyond `best`, and how many were moved."""
     gains, zeros, ones = room[0][: order.size], room[1], room[2]
@@ -183,7 +183,7 @@ def _scan_two(hist, total, order, start, limits, constraint, low, high, best, be
     return best, moved
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _earned_by_many(sums, limits):
     """What a leaf of K classes earns."""
     bits = limits.count_bits
@@ -199,7 +199,7 @@ def _earned_by_many(sums, limits):
     return square / weight if weight > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _scan_many(hist, total, order, start, limits, best, best_left):
     """:func:`_scan_two` for more classes."""
     left, right = start.copy(), total.copy()
@@ -227,7 +227,7 @@ def _scan_many(hist, total, order, start, limits, best, best_left):
     return best, moved
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _largest(total, classes):
     heaviest = 0
     for k in range(1, classes):
@@ -236,7 +236,7 @@ def _largest(total, classes):
     return heaviest
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _mark_left(order, moved, go_left):
     for b in range(go_left.size):
         go_left[b] = False
@@ -244,7 +244,7 @@ def _mark_left(order, moved, go_left):
         go_left[order[j]] = True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high, many):
     """The best split over `features`; a gain of zero or less means there is none.
 
