@@ -42,6 +42,9 @@ _WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of 
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _WIDE = 64  # columns of a row that are read in one go: a cache line or two
+_SHORT = (
+    1 << 10
+)  # rows whose pages stay in memory from piece to piece, however little of it is left
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _TALL = 1 << 12  # rows of a table that is worth reading by column
 _WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
@@ -258,23 +261,28 @@ def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @kernel
 def _add_classes_at(binned, rows, cells, labels, hist):
-    """Some rows, in pieces of so many columns that their sums stay in the second cache."""
+    """Some rows, in pieces of so many columns that their sums stay in the second cache.
+
+    All pieces of a strip of rows before the next strip: rows that are mapped from a file are read once.
+    """
     columns = binned.shape[1]
     flat, sums = binned.reshape(-1), hist.reshape(-1)
-    for first in range(0, columns, _WIDE):
-        last = min(first + _WIDE, columns)
-        some = sums[first * _COLUMN : last * _COLUMN]
-        for k in range(rows.size):
-            if k + _AHEAD < rows.size:
-                later = np.intp(rows[k + _AHEAD])
-                _prefetch(flat, later * columns + first)
-                _prefetch(flat, later * columns + last - 1)
-                _prefetch(cells, later)
-                _prefetch(labels, later)
-            start, own = np.intp(rows[k]) * columns, np.intp(labels[rows[k]]) * ROOM
-            bins = flat[start + first : start + last]
-            for j in range(bins.size):
-                _add(some, own, bins[j], j * _COLUMN, cells[rows[k]])
+    for a in range(0, rows.size, _SHORT):
+        strip = rows[a : a + _SHORT]
+        for first in range(0, columns, _WIDE):
+            last = min(first + _WIDE, columns)
+            some = sums[first * _COLUMN : last * _COLUMN]
+            for k in range(strip.size):
+                if k + _AHEAD < strip.size:
+                    later = np.intp(strip[k + _AHEAD])
+                    _prefetch(flat, later * columns + first)
+                    _prefetch(flat, later * columns + last - 1)
+                    _prefetch(cells, later)
+                    _prefetch(labels, later)
+                start, own = np.intp(strip[k]) * columns, np.intp(labels[strip[k]]) * ROOM
+                bins = flat[start + first : start + last]
+                for j in range(bins.size):
+                    _add(some, own, bins[j], j * _COLUMN, cells[strip[k]])
 
 
 @intrinsic
