@@ -164,6 +164,7 @@ def test_columns_of_one_frame_stay_together(client, stored):
     assert fitted.predict(lazy_X).numblocks == (lazy.npartitions,)
     assert (fitted.predict(lazy_X).compute() == whole.predict(X)).all()
     assert fitted.score(lazy_X, lazy["label"]) == whole.score(X, frame["label"])
+    assert fitted.score(lazy_X, lazy[["label"]]) == whole.score(X, frame["label"])
     weighted = fitted.score(lazy_X, lazy["label"], lazy["weight"])
     assert weighted == whole.score(X, frame["label"], frame["weight"])
     combined = BOOSTERS["combined"]

@@ -257,7 +257,7 @@ def test_weights_must_match_the_rows():
 def test_labels_must_be_known(booster):
     missing = y.astype(float)
     missing[3] = np.nan
-    with pytest.raises(ValueError, match="Input y contains NaN"):
+    with pytest.raises(ValueError, match="y has 1 missing labels, the first in row 3"):
         booster().fit(X, missing)
 
 

@@ -20,6 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.binned import Cache, Sample
+from maboost.data.datasets import (
+    absolute,
+    check_files,
+    fragments,
+    in_paths,
+    index_columns,
+    values_of,
+)
 from maboost.data.files import TableError
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
@@ -230,13 +238,13 @@ class StoredTable(Rows):
                 ) from error
             if not source.files:
                 raise TableError(f"{path}: there is no file in the folder")
-        _check_files(source)
+        check_files(source)
         missing = sorted(left_out - set(source.schema.names))
         if missing:
             raise TableError(
                 f"there is no column {missing[0]!r}; there are {source.schema.names[:20]}"
             )
-        no_feature = left_out | _index_columns(source.schema)
+        no_feature = left_out | index_columns(source.schema)
         features = [n for n in source.schema.names if n not in no_feature]
         return cls(source, features, cache=Cache(cache))
 
@@ -250,7 +258,7 @@ class StoredTable(Rows):
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, whole."""
-        parts = [_values(batch.column(0)) for batch in self._batches([name])]
+        parts = [values_of(batch.column(0)) for batch in self._batches([name])]
         return np.concatenate(parts or [np.empty(0)])
 
     def small_tables(self, columns: list[str] | None = None) -> Iterator[Any]:
@@ -278,15 +286,15 @@ class StoredTable(Rows):
         import pyarrow.dataset as ds
         import pyarrow.parquet as pq
 
-        fragments = _fragments(self.dataset)
-        plain = all(isinstance(f, ds.ParquetFileFragment) for f in fragments)
+        files = fragments(self.dataset)
+        plain = all(isinstance(f, ds.ParquetFileFragment) for f in files)
         # another format, a filter, or columns that are in no file
-        if not plain or self.dataset._scan_options or _in_paths(self.dataset, fragments):
+        if not plain or self.dataset._scan_options or in_paths(self.dataset, files):
             yield from self.dataset.to_batches(
                 columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             return
-        for fragment in fragments:
+        for fragment in files:
             with fragment.open() as file:
                 reader = pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
                 groups = [group.id for group in fragment.row_groups]
@@ -308,7 +316,7 @@ class StoredTable(Rows):
         """A hash of what the files are: names, sizes, times of change, columns, and the filter."""
         if not hasattr(self.dataset, "files"):  # in memory
             return super().fingerprint()
-        files = _absolute(self.dataset.files, self.dataset.filesystem)
+        files = absolute(self.dataset.files, self.dataset.filesystem)
         known = [(f.path, f.size, f.mtime_ns) for f in self.dataset.filesystem.get_file_info(files)]
         chosen = str(self.dataset._scan_options.get("filter"))
         text = json.dumps([known, self.features, str(self.dataset.schema), chosen])
@@ -364,69 +372,3 @@ def batches(source: Any) -> Iterator[Any]:
             )
         if np.shape(batch[0])[0]:
             yield batch
-
-
-def _values(column: Any) -> NDArray[Any]:
-    """A column as an array: numbers in the type they have, anything else as Python's own objects."""
-    import pyarrow.types as t
-
-    plain = t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)
-    if plain and not column.null_count:
-        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
-    return np.asarray(column.to_pylist())
-
-
-def _fragments(dataset: Any) -> list[Any]:
-    """The files of a Dataset, which does not list them itself where it has a filter."""
-    import pyarrow.dataset as ds
-
-    if dataset._scan_options and hasattr(dataset, "files"):
-        dataset = ds.FileSystemDataset.from_paths(
-            dataset.files, dataset.schema, dataset.format, dataset.filesystem
-        )
-    return [] if dataset._scan_options else list(dataset.get_fragments())
-
-
-def _index_columns(schema: Any) -> set[str]:
-    """What was the index of a data frame when pandas or Dask wrote it, which they read back as that."""
-    held = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in held if isinstance(name, str)}  # a range is a dictionary
-
-
-def _in_paths(dataset: Any, files: list[Any]) -> set[str]:
-    """The columns that are in the names of folders, and not in the files."""
-    partitioning = getattr(dataset, "partitioning", None)
-    if partitioning is None or not files:
-        return set()
-    return set(partitioning.schema.names) - set(files[0].physical_schema.names)
-
-
-def _absolute(files: list[str], filesystem: Any) -> list[str]:
-    """The same files from any folder; those of other file systems are that already."""
-    from pyarrow.fs import LocalFileSystem
-
-    local = isinstance(filesystem, LocalFileSystem)
-    return sorted(str(Path(file).resolve()) if local else file for file in files)
-
-
-def _check_files(dataset: Any) -> None:
-    """Every file has the columns and types of the first; the error names file and column."""
-    import pyarrow as pa
-
-    files = _fragments(dataset)
-    for fragment in files:
-        try:
-            own, elsewhere = fragment.physical_schema, _in_paths(dataset, files)
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
-        for column in dataset.schema:
-            if column.name in elsewhere:
-                continue
-            if column.name not in own.names:
-                raise TableError(f"{fragment.path}: column {column.name!r} is missing")
-            if own.field(column.name).type != column.type:
-                raise TableError(
-                    f"{fragment.path}: column {column.name!r} is {own.field(column.name).type}, but "
-                    f"{column.type} elsewhere"
-                )

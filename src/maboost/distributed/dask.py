@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from maboost.distributed.collective import Traffic
 from maboost.distributed.launch import fit_on_workers, loaded
@@ -21,6 +21,7 @@ from maboost.estimators import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.estimators.table import label_array
 
 try:
     import dask.array as da
@@ -258,7 +259,7 @@ def _answer(model: Any, method: str, part: Any, tail: tuple[int, ...], dtype: An
 @delayed  # type: ignore[untyped-decorator]
 def _right(model: Any, part: dict[str, Any]) -> tuple[float, float]:
     """The weight of the rows that a model gets right, and of all."""
-    y = np.asarray(part["y"])
+    y = column_or_1d(label_array(part["y"]))
     weight = np.asarray(part.get("sample_weight", np.ones(len(y))))
     right = model.predict(part["X"]) == y if len(y) else np.zeros(0, dtype=bool)
     return float(weight[right].sum()), float(weight.sum())

@@ -28,7 +28,7 @@ from maboost.estimators.control import (
 from maboost.estimators.fitting import Fitting
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
-from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
+from maboost.estimators.table import CategoryCodes, categorical_mask, label_array, unknown_labels
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
@@ -261,7 +261,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 f"y_val must have one label for each of the {X_val.shape[0]} rows of X_val, got shape "
                 f"{y_val.shape}"
             )
-        unknown = sorted(set(y_val.tolist()) - set(self.classes_.tolist()), key=str)
+        unknown = unknown_labels(y_val, self.classes_)
         if unknown:
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
         w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)

@@ -250,7 +250,7 @@ class CombinedBoostClassifier(BoostingClassifier):
             limits: dict[Any, float | None] = {"all": None}
         else:
             limits = dict(self.error_limits or {})
-        refuse_missing(np.asarray(sample_domain), "sample_domain", "sources")
+        refuse_missing(sample_domain, "sample_domain", "sources")
         sources = rows.of_kept(sample_domain, "sample_domain")
         members = {name: sources == name for name in distinct_values(sources, rows.comm).tolist()}
         for name in members:

@@ -89,7 +89,7 @@ class Fitting(Voting):
         random_state = rows.random_state
         grouping = None
         if groups is not None:
-            refuse_missing(np.asarray(groups, dtype=object), "groups", "groups")
+            refuse_missing(groups, "groups", "groups")
             grouping = rows.of_kept(groups, "groups")
         self.classes_ = rows.classes
         validation = self._validation(*watching)

@@ -21,7 +21,7 @@ from maboost.estimators.control import unchanged_by_failure
 from maboost.estimators.filtering import boost_stream
 from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.table import CategoryCodes, label_array
+from maboost.estimators.table import CategoryCodes, label_array, unknown_labels
 
 __all__ = ["MadaBoostClassifier"]
 
@@ -290,7 +290,7 @@ class _Stream:
             X, labels = self.first
             rows = self.model._checked_rows(X)
             check_consistent_length(rows, labels)
-            strange = sorted(set(labels.tolist()) - set(self.model.classes_.tolist()), key=str)
+            strange = unknown_labels(labels, self.model.classes_)
             if strange:
                 raise ValueError(f"batches: labels that are not in classes: {strange[:5]!r}")
             yield rows, np.searchsorted(self.model.classes_, labels)

@@ -172,12 +172,20 @@ def _is_missing(value: Any) -> bool:
     return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
 
 
+def unknown_labels(labels: NDArray[Any], classes: NDArray[Any]) -> list[Any]:
+    """Labels that are none of the classes; they may be of types that have no order among them."""
+    return sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
+
+
 def refuse_missing(values: Any, name: str, what: str) -> None:
-    """Raise ValueError where an array of objects, or a list, has None or NaN in it."""
+    """Raise ValueError where an array or a list has None or NaN in it."""
     array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
-    if array.dtype != object or array.ndim != 1:
+    if array.ndim != 1 or array.dtype.kind not in "fO":
         return
-    missing = [i for i, value in enumerate(array) if _is_missing(value)]
+    if array.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(array)).tolist()
+    else:
+        missing = [i for i, value in enumerate(array) if _is_missing(value)]
     if missing:
         raise ValueError(
             f"{name} has {len(missing)} missing {what}, the first in row {missing[0]}: leave those "

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maboost.boosting.certificate import Certificate
@@ -20,7 +19,7 @@ from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.files import TableError
 from maboost.data.stored import is_stored
-from maboost.estimators.table import label_array
+from maboost.estimators.table import label_array, unknown_labels
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
@@ -169,6 +168,8 @@ class Voting:
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[float]:
         """Accuracy after each round."""
+        from sklearn.metrics import accuracy_score  # who imports the library need not wait for it
+
         y = label_array(y)
         for predicted in self.staged_predict(X):
             yield float(accuracy_score(y, predicted, sample_weight=sample_weight))
@@ -181,7 +182,7 @@ class Voting:
         votes = self.decision_function(X)
         labels: NDArray[Any] = column_or_1d(label_array(y), warn=True)
         check_consistent_length(votes, labels)
-        unknown = sorted(set(labels.tolist()) - set(self.classes_.tolist()), key=str)
+        unknown = unknown_labels(labels, self.classes_)
         if unknown:
             raise ValueError(f"y has classes the model was not fitted on: {unknown!r}")
         if len(self.classes_) == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from maboost.estimators.table import label_array
+from maboost.estimators.table import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
 from maboost.report.rows import Rows, rows_of
 
@@ -180,7 +180,7 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
             "of the fit, all of them and in their order"
         )
     weights = row_weights(X, labels, weight, _class_weight(model, labels))
-    unknown = sorted(set(labels[weights.kept].tolist()) - set(model.classes_.tolist()), key=str)
+    unknown = unknown_labels(labels[weights.kept], model.classes_)
     if unknown:
         raise ValueError(
             f"y has {unknown[0]!r}, which is none of the model's classes {model.classes_.tolist()[:5]!r}: "

@@ -1,0 +1,79 @@
+"""What a pyarrow Dataset is made of: its files, what each of them has, and what is in no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.data.files import TableError
+
+__all__ = ["absolute", "check_files", "fragments", "in_paths", "index_columns", "values_of"]
+
+
+def values_of(column: Any) -> NDArray[Any]:
+    """A column as an array: numbers in the type they have, anything else as Python's own objects."""
+    import pyarrow.types as t
+
+    plain = t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)
+    if plain and not column.null_count:
+        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    return np.asarray(column.to_pylist())
+
+
+def fragments(dataset: Any) -> list[Any]:
+    """The files of a Dataset, which does not list them itself where it has a filter."""
+    import pyarrow.dataset as ds
+
+    if dataset._scan_options and hasattr(dataset, "files"):
+        dataset = ds.FileSystemDataset.from_paths(
+            dataset.files, dataset.schema, dataset.format, dataset.filesystem
+        )
+    return [] if dataset._scan_options else list(dataset.get_fragments())
+
+
+def index_columns(schema: Any) -> set[str]:
+    """What was the index of a data frame when pandas or Dask wrote it, which they read back as that."""
+    held = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in held if isinstance(name, str)}  # a range is a dictionary
+
+
+def in_paths(dataset: Any, files: list[Any]) -> set[str]:
+    """The columns that are in the names of folders, and not in the files."""
+    partitioning = getattr(dataset, "partitioning", None)
+    if partitioning is None or not files:
+        return set()
+    return set(partitioning.schema.names) - set(files[0].physical_schema.names)
+
+
+def absolute(files: list[str], filesystem: Any) -> list[str]:
+    """The same files from any folder; those of other file systems are that already."""
+    from pyarrow.fs import LocalFileSystem
+
+    local = isinstance(filesystem, LocalFileSystem)
+    return sorted(str(Path(file).resolve()) if local else file for file in files)
+
+
+def check_files(dataset: Any) -> None:
+    """Every file has the columns and types of the first; the error names file and column."""
+    import pyarrow as pa
+
+    files = fragments(dataset)
+    for fragment in files:
+        try:
+            own, elsewhere = fragment.physical_schema, in_paths(dataset, files)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
+        for column in dataset.schema:
+            if column.name in elsewhere:
+                continue
+            if column.name not in own.names:
+                raise TableError(f"{fragment.path}: column {column.name!r} is missing")
+            if own.field(column.name).type != column.type:
+                raise TableError(
+                    f"{fragment.path}: column {column.name!r} is {own.field(column.name).type}, but "
+                    f"{column.type} elsewhere"
+                )
