@@ -30,7 +30,7 @@ def small_parts(monkeypatch):
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 9000),
-    columns=st.integers(1, 7),
+    columns=st.integers(1, 20) | st.sampled_from([64, 75]),
     kept=st.floats(0.0, 1.0),
     threads=st.integers(1, 3),
     copy=st.booleans(),

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator
 from maboost.content import whole_weights
 from maboost.crew import take_next
 from maboost.jit import kernel
+from maboost.learners.tree.instructions import (
+    add,
+    add_eight,
+    add_four,
+    byte,
+    eight_bytes,
+    prefetch,
+)
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
@@ -46,6 +51,7 @@ _SHORT = (
     1 << 10
 )  # rows whose pages stay in memory from piece to piece, however little of it is left
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
+_BYTE, _EIGHT = np.uint64(255), np.uint64(8)
 _TALL = 1 << 12  # rows of a table that is worth reading by column
 _WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
 
@@ -175,22 +181,23 @@ def channels_of(classes: int) -> int:
     return -(-(classes + 1) // 4) * 4
 
 
-@intrinsic
-def _add(typingctx: Any, sums: Any, own: Any, place: Any, more: Any, value: Any) -> Any:
-    """``sums[own + place + more] += value`` for a flat array, added up in this order.
+@kernel
+def _piece(flat, size, j):
+    """Piece j of a flat array: unlike a matrix's row, known to be contiguous, which halves the time."""
+    return flat[j * size : (j + 1) * size]
 
-    So that `own`, which all columns of a row share, is added to the address once a row, and a constant
-    `more` is part of the instruction.
+
+@kernel(inline="always")
+def _add_row(sums, own, flat, start, size, value):
+    """Add a value to the cells of a row's bins, ``flat[start : start + size]``, a column each.
+
+    The cells of its class begin at `own` in each column.
     """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        cell = context.make_array(signature.args[0])(context, builder, args[0]).data
-        for offset in args[1:4]:
-            cell = builder.gep(cell, [offset])
-        builder.store(builder.add(builder.load(cell), args[4]), cell)
-        return context.get_dummy_value()
-
-    return types.void(sums, types.intp, types.intp, types.intp, types.int64), codegen
+    whole = size // 8 * 8
+    for j in range(0, whole, 8):
+        add_eight(sums, own + j * _COLUMN, eight_bytes(flat, start + j), _COLUMN, value)
+    for j in range(whole, size):
+        add(sums, own, byte(flat, start + j), j * _COLUMN, value)
 
 
 @kernel
@@ -199,15 +206,18 @@ def _add_classes_by_row(binned, cells, labels, hist):
     n, columns = binned.shape
     flat, sums = binned.reshape(-1), hist.reshape(-1)
     for i in range(n):
-        row, own = _piece(flat, columns, i), np.intp(labels[i]) * ROOM
-        for j in range(columns):
-            _add(sums, own, row[j], j * _COLUMN, cells[i])
+        _add_row(sums, np.intp(labels[i]) * ROOM, flat, i * columns, columns, cells[i])
 
 
-@kernel
-def _piece(flat, size, j):
-    """Piece j of a flat array: unlike a matrix's row, known to be contiguous, which halves the time."""
-    return flat[j * size : (j + 1) * size]
+@kernel(inline="always")
+def _add_five(sums, label, first, second, third, fourth, fifth, value):
+    """Add a value to the cells of a row's bins in five columns."""
+    own = np.intp(label) * ROOM
+    add(sums, own, np.intp(first), 0, value)
+    add(sums, own, np.intp(second), _COLUMN, value)
+    add(sums, own, np.intp(third), 2 * _COLUMN, value)
+    add(sums, own, np.intp(fourth), 3 * _COLUMN, value)
+    add(sums, own, np.intp(fifth), 4 * _COLUMN, value)
 
 
 @kernel
@@ -224,39 +234,31 @@ def _add_classes(by_column, taken, cells, labels, hist):
             return
         b = min(a + _STRIP, n)
         cell, label = cells[a:b], labels[a:b]
+        whole = cell.size // 8 * 8
         for j in range(0, columns - 4, 5):
             first, second, third, fourth, fifth = (
                 _piece(flat, n, j)[a:b], _piece(flat, n, j + 1)[a:b], _piece(flat, n, j + 2)[a:b],
                 _piece(flat, n, j + 3)[a:b], _piece(flat, n, j + 4)[a:b],
             )  # fmt: skip
             five = _piece(sums, 5 * _COLUMN, j // 5)
-            for i in range(cell.size):
-                own = np.intp(label[i]) * ROOM
-                _add(five, own, first[i], 0, cell[i])
-                _add(five, own, second[i], _COLUMN, cell[i])
-                _add(five, own, third[i], 2 * _COLUMN, cell[i])
-                _add(five, own, fourth[i], 3 * _COLUMN, cell[i])
-                _add(five, own, fifth[i], 4 * _COLUMN, cell[i])
+            for i in range(0, whole, 8):
+                p, q, r = eight_bytes(first, i), eight_bytes(second, i), eight_bytes(third, i)
+                s, t = eight_bytes(fourth, i), eight_bytes(fifth, i)
+                for k in range(i, i + 8):
+                    _add_five(
+                        five, label[k], p & _BYTE, q & _BYTE, r & _BYTE, s & _BYTE, t & _BYTE,
+                        cell[k],
+                    )  # fmt: skip
+                    p, q, r = p >> _EIGHT, q >> _EIGHT, r >> _EIGHT
+                    s, t = s >> _EIGHT, t >> _EIGHT
+            for i in range(whole, cell.size):
+                _add_five(
+                    five, label[i], first[i], second[i], third[i], fourth[i], fifth[i], cell[i]
+                )
         for j in range(columns - columns % 5, columns):
             only, one = _piece(flat, n, j)[a:b], _piece(sums, _COLUMN, j)
             for i in range(cell.size):
-                _add(one, np.intp(label[i]) * ROOM, only[i], 0, cell[i])
-
-
-@intrinsic
-def _prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for an element of a flat array before it is needed."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        call = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        ask = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch.p0i8")
-        where = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        builder.call(ask, [where, word(0), word(3), word(1)])  # to read, to keep, data
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), codegen
+                add(one, np.intp(label[i]) * ROOM, only[i], 0, cell[i])
 
 
 @kernel
@@ -275,34 +277,13 @@ def _add_classes_at(binned, rows, cells, labels, hist):
             for k in range(strip.size):
                 if k + _AHEAD < strip.size:
                     later = np.intp(strip[k + _AHEAD])
-                    _prefetch(flat, later * columns + first)
-                    _prefetch(flat, later * columns + last - 1)
-                    _prefetch(cells, later)
-                    _prefetch(labels, later)
-                start, own = np.intp(strip[k]) * columns, np.intp(labels[strip[k]]) * ROOM
-                bins = flat[start + first : start + last]
-                for j in range(bins.size):
-                    _add(some, own, bins[j], j * _COLUMN, cells[strip[k]])
-
-
-@intrinsic
-def _add_four(typingctx: Any, sums: Any, place: Any, cells: Any, at: Any) -> Any:
-    """``sums[place : place + 4] += cells[at : at + 4]`` for flat arrays, in one go."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        four = ir.VectorType(ir.IntType(64), 4).as_pointer()
-
-        def pointer(array: int) -> Any:
-            data = context.make_array(signature.args[array])(context, builder, args[array]).data
-            return builder.bitcast(builder.gep(data, [args[array + 1]]), four)
-
-        where = pointer(0)
-        old, new = builder.load(where), builder.load(pointer(2))
-        done = builder.store(builder.add(old, new), where)
-        old.align = new.align = done.align = 8
-        return context.get_dummy_value()
-
-    return types.void(sums, types.intp, cells, types.intp), codegen
+                    prefetch(flat, later * columns + first)
+                    prefetch(flat, later * columns + last - 1)
+                    prefetch(cells, later)
+                    prefetch(labels, later)
+                row = np.intp(strip[k])
+                start, own = row * columns + first, np.intp(labels[row]) * ROOM
+                _add_row(some, own, flat, start, last - first, cells[row])
 
 
 @kernel
@@ -313,24 +294,24 @@ def _add_rewards_at(binned, rows, rewards, hist):
     for k in range(rows.size):
         if k + _AHEAD < rows.size:
             later = np.intp(rows[k + _AHEAD])
-            _prefetch(flat, later * columns)
-            _prefetch(flat, later * columns + columns - 1)
-            _prefetch(cells, later * channels)
+            prefetch(flat, later * columns)
+            prefetch(flat, later * columns + columns - 1)
+            prefetch(cells, later * channels)
         row = np.intp(rows[k])
         bins = _piece(flat, columns, row)
         if channels == 4:
             for j in range(columns):
-                _add_four(sums, (j * ROOM + np.intp(bins[j])) * 4, cells, row * 4)
+                add_four(sums, (j * ROOM + np.intp(bins[j])) * 4, cells, row * 4)
         elif channels == 8:
             for j in range(columns):
                 at = (j * ROOM + np.intp(bins[j])) * 8
-                _add_four(sums, at, cells, row * 8)
-                _add_four(sums, at + 4, cells, row * 8 + 4)
+                add_four(sums, at, cells, row * 8)
+                add_four(sums, at + 4, cells, row * 8 + 4)
         else:
             for j in range(columns):
                 at = (j * ROOM + np.intp(bins[j])) * channels
                 for c in range(0, channels, 4):
-                    _add_four(sums, at + c, cells, row * channels + c)
+                    add_four(sums, at + c, cells, row * channels + c)
 
 
 def _summed(parts: list[NDArray[np.int64]], shape: tuple[int, int, int]) -> NDArray[np.int64]:
