@@ -207,14 +207,14 @@ class Coded:
         grid, support = fixed_point(2.0 * total, measure.count), measure.support(density)
 
         def work(a: int, b: int) -> Integers:
-            at = slice(a, b) if few is None else few[a:b]
-            return mass_by_code(density[at], measure.base(at), self.codes[at], self.count, grid)
+            base = measure.base(slice(a, b) if few is None else few[a:b])
+            return mass_by_code(some[a:b], base, codes[a:b], self.count, grid)
 
-        few = support.places if support.count <= FEW * self.codes.size else None
-        if few is None:
-            sums = measure.threads.summed(self.codes.size, work)
-        else:
-            sums = measure.threads.summed(few.size, work, PICKED)
+        some, codes, few, worth = density, self.codes, None, None
+        if support.count <= FEW * self.codes.size:
+            some, codes = support.of(density), support.of(self.codes)
+            few, worth = support.places, PICKED
+        sums = measure.threads.summed(codes.size, work, worth)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         found = values_on(grid, pairs)
         self._known[:] = [(density, found)]

@@ -164,11 +164,13 @@ class _Problem:
     def in_place(self) -> Projected:
         """Where p has its mass already: only what is above its cap changes, p and theta alike."""
         self.excess, grid = np.zeros(4, dtype=np.int64), self.measure.grid.factors
+        logs = self.measure.log_caps(self.caps)
 
         def work(part: slice) -> NDArray[np.int64]:
-            caps, base = part_of(self.caps, part), self.measure.base(part)
+            caps, tops = part_of(self.caps, part), part_of(logs, part)
+            base = self.measure.base(part)
             return np.array(
-                [kernels.cap_in_place(self.p[part], self.theta[part], caps, base, *grid)]
+                [kernels.cap_in_place(self.p[part], self.theta[part], caps, tops, base, *grid)]
             )
 
         if not self.unbounded:
@@ -181,6 +183,7 @@ class _Problem:
         (Each term of it fits its grid: a capped mass is at most one, and its logarithm a float's.)
         """
         base, grid = self.measure.base, self.measure.grid.factors
+        logs = self.measure.log_caps(self.caps)
 
         def work(part: slice) -> NDArray[np.int64]:
             if self.unbounded:
@@ -188,7 +191,14 @@ class _Problem:
                 return np.zeros((1, 4), dtype=np.int64)
             caps = part_of(self.caps, part)
             found = kernels.logarithms(
-                self.theta[part], self.center, tau, caps, np.log(caps), base(part), *grid, out[part]
+                self.theta[part],
+                self.center,
+                tau,
+                caps,
+                part_of(logs, part),
+                base(part),
+                *grid,
+                out[part],
             )
             return np.array([found], dtype=np.int64)
 

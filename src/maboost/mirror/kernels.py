@@ -233,24 +233,23 @@ def cap_density(p, caps, s):
 
 
 @kernel
-def cap_in_place(p, theta, caps, base, scale, low):
-    """Where p = e^theta reaches its cap it becomes the cap, and theta its logarithm.
+def cap_in_place(p, theta, caps, tops, base, scale, low):
+    """Where p = e^theta reaches its cap it becomes the cap, and theta its logarithm, top.
 
-    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (theta - log cap)
-    there, which is in few places.
+    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (theta - top) there.
     """
     a, b, c, unfit = 0, 0, 0, 0
     for i in range(p.size):
-        cap = value_at(caps, i)
-        if p[i] >= cap:
-            top = math.log(cap)
-            term = value_at(base, i) * cap * (theta[i] - top)
-            high, middle, last, bad = split_wide(term, scale, low)
-            a += high
-            b += middle
-            c += last
-            unfit += bad
-            p[i], theta[i] = cap, top
+        cap, top = value_at(caps, i), value_at(tops, i)
+        over = p[i] >= cap
+        term = value_at(base, i) * cap * (theta[i] - top) if over else 0.0
+        high, middle, last, bad = split_wide(term, scale, low)
+        a += high
+        b += middle
+        c += last
+        unfit += bad
+        p[i] = cap if over else p[i]
+        theta[i] = top if over else theta[i]
     return a, b, c, unfit
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from maboost.comm import (
 from maboost.memory import Shelf
 from maboost.mirror import kernels
 from maboost.mirror.pairs import means_of_rows
-from maboost.threads import Threads
+from maboost.threads import PICKED, Threads
 
 __all__ = ["BaseMeasure"]
 
@@ -40,6 +41,7 @@ class Support:
             density.size, lambda a, b: (a, b, kernels.count_positive(density[a:b]))
         )
         self._places: NDArray[np.intp] | None = None
+        self._picked: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self.count = int(sum(count for *_, count in self._parts))
 
     @property
@@ -56,6 +58,20 @@ class Support:
             )
             self._places = np.concatenate(found)
         return self._places
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values of these entries, of an array of all. Kept: several ask for the same."""
+        for known, picked in self._picked:
+            if known is values:
+                return picked
+        places, picked = self.places, np.empty(self.count, dtype=values.dtype)
+
+        def work(a: int, b: int) -> None:
+            np.take(values, places[a:b], out=picked[a:b], mode="clip")  # others copy `out` first
+
+        self._threads.over(self.count, work, PICKED)
+        self._picked.append((values, picked))
+        return picked
 
 
 class BaseMeasure:
@@ -121,6 +137,7 @@ class BaseMeasure:
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
+        self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
 
     @property
@@ -158,6 +175,14 @@ class BaseMeasure:
         if self._support is None or self._support.density is not density:
             self._support = Support(density, self.threads)
         return self._support
+
+    def log_caps(self, caps: Array | float) -> Array | float:
+        """The logarithms of caps; kept for the last caps asked."""
+        if isinstance(caps, float):
+            return math.log(caps)
+        if self._logs is None or self._logs[0] is not caps:
+            self._logs = caps, np.log(caps)
+        return self._logs[1]
 
     def highest_caps(self, caps: Array | float) -> tuple[float, float]:
         """The highest cap over all shards, and the highest that is finite (minus infinity: none is).

@@ -48,9 +48,8 @@ class Supported(NamedTuple):
         support = measure.support(density)
         if global_count(support.count, measure.comm) > FEW * measure.count:
             return None
-        rows = support.places
-        codes, grid = coded.codes[rows], fixed_point(1.0, measure.count)
-        base = measure.base(rows)
+        codes, grid = support.of(coded.codes), fixed_point(1.0, measure.count)
+        base = measure.base(support.places)
 
         def work(a: int, b: int) -> Integers:
             return mass_by_code(1.0, measure.base(slice(a, b)), coded.codes[a:b], coded.count, grid)
@@ -58,7 +57,7 @@ class Supported(NamedTuple):
         sums = measure.threads.summed(density.size, work)
         sums -= mass_by_code(1.0, base, codes, coded.count, grid)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
-        return cls(density[rows], codes, base, values_on(grid, pairs))
+        return cls(support.of(density), codes, base, values_on(grid, pairs))
 
     def moments(
         self,
