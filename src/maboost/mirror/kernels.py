@@ -10,8 +10,6 @@ run over every row have no branches, so that they vectorise.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from maboost.comm import BIAS, split, split_biased, split_wide
