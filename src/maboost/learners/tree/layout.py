@@ -20,6 +20,3 @@ CELL = np.int64
 
 # Rows are numbered in 32 bits: half the memory traffic of the partition passes.
 ROW = np.int32
-
-# A set of category bins is 256 bits.
-WORDS = 4
