@@ -191,11 +191,25 @@ def test_fits_that_share_a_cache_do_not_change_each_other(tmp_path, monkeypatch)
     assert written.exists()
 
 
-def test_a_temporary_cache_is_removed(tmp_path, monkeypatch):
+def test_a_fit_that_is_killed_leaves_no_temporary_files(tmp_path, monkeypatch):
+    """They have no name while they are written, nor while they are read."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = write(frame().drop(columns=["weight", "source"]), tmp_path / "rows")
-    SmoothBoostClassifier(smoothness=3.0, n_estimators=2).fit(folder, "label")
-    assert [p.name for p in tmp_path.iterdir()] == ["rows"]
+    original, seen = binned.bin_rows, []
+
+    def watched(*arguments):
+        seen.extend(p.name for p in tmp_path.iterdir())
+        return original(*arguments)
+
+    monkeypatch.setattr(binned, "bin_rows", watched)
+    monkeypatch.setattr(
+        "maboost.estimators.control.Progress.__call__",
+        lambda *_: seen.extend(p.name for p in tmp_path.iterdir()),
+    )
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=2, early_stopping=True)
+    model.fit(folder, "label")
+    assert len(seen) > 3
+    assert set(seen) == {"rows"}
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):

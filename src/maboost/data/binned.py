@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,30 +117,21 @@ def _is_idle(folder: Path) -> bool:
 
 
 class Cache:
-    """The binned rows of a table in a folder, mapped into memory.
+    """The binned rows of a table in files, mapped into memory.
 
     Parameters
     ----------
     folder : path, optional
-        Where to keep them, for the next fit too; a folder of its own that is removed by
-        :meth:`close` if None. Nothing is made before it is needed.
+        Where to keep them, for the next fit too. If None they are in temporary files without a name,
+        whose space the system takes back when nothing is mapped any more, also if the process is killed.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self.temporary = folder is None
         self._folder = None if folder is None else Path(folder)
 
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="maboost-"))
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return self._folder
-
     def within(self, name: str) -> Cache:
-        """A cache of other rows, inside the folder of this one and removed with it."""
-        return Cache(self.folder / name)
+        """A cache of other rows, inside the folder of this one."""
+        return Cache(None if self._folder is None else self._folder / name)
 
     def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
         """The bins of all rows: from the cache if it is of the same files and bins, else written anew.
@@ -148,39 +139,24 @@ class Cache:
         They are in a folder that is called by what they are of and is there whole or not at all: other
         fits may read and write the cache meanwhile, and remove it for bins of their own.
         """
-        home = self.folder / self._key(table, bins)
-        while (mapped := _mapped(home, table.shape)) is None:
-            self._write(table, bins, home, threads)
-        by_row, by_column = mapped
-        return Binned(bins, by_row, by_column, mapped=True)
+        if self._folder is None:
+            mapped = _unnamed(table, bins, threads)
+        else:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            home = self._folder / _key(table, bins)
+            while (found := _mapped(home, table.shape)) is None:
+                self._write(table, bins, home, threads)
+            mapped = found
+        return Binned(bins, *mapped, mapped=True)
 
     def _write(self, table: Rows, bins: Bins, home: Path, threads: Threads) -> None:
-        n, width = table.shape
-        needed = 2 * n * width
-        free = shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise OSError(
-                28,
-                f"the cache needs {needed} bytes, but {free} are free on its disk",
-                str(self.folder),
-            )
-        beside = Path(tempfile.mkdtemp(suffix=".part", dir=self.folder))
+        folder = home.parent
+        _check_space(table, folder)
+        beside = Path(tempfile.mkdtemp(suffix=".part", dir=folder))
         try:
             with (beside / ROWS).open("wb") as rows, (beside / COLUMNS).open("wb") as columns:
-                columns.truncate(n * width)
-                at = 0
-                for block in table.blocks("binning"):
-                    by_row = np.empty(block.shape, dtype=np.uint8)
-                    by_column = np.empty(block.shape[::-1], dtype=np.uint8)
-                    bin_rows(block, bins, by_row, by_column, threads)
-                    rows.write(by_row.data)
-                    for j, column in enumerate(by_column):
-                        columns.seek(j * n + at)
-                        columns.write(column.data)
-                    at += len(block)
-            if at != n:
-                raise TableError(f"there were {n} rows, but {at} when they were binned")
-            self._remove_others()
+                _fill(table, bins, rows, columns, threads)
+            _remove_others(folder)
             try:
                 beside.rename(home)
             except OSError:  # another fit was quicker
@@ -189,21 +165,59 @@ class Cache:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
-    def _remove_others(self) -> None:
-        """Remove the bins that were here, and what a fit that was killed has left."""
-        for folder in self.folder.iterdir():
-            if _WHOLE.fullmatch(folder.name) or (folder.suffix == ".part" and _is_idle(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
 
-    def _key(self, table: Rows, bins: Bins) -> str:
-        digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
-        for edges in bins.edges:
-            digest.update(np.ascontiguousarray(edges).tobytes())
-            digest.update(b"|")
-        return digest.hexdigest()
+def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
+    """The bins by row and by column, in temporary files that only this process knows."""
+    _check_space(table, Path(tempfile.gettempdir()))
+    n, width = table.shape
+    with tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as columns:
+        _fill(table, bins, rows, columns, threads)
+        return tuple(
+            np.asarray(np.memmap(file, np.uint8, "r", shape=its))
+            for file, its in ((rows, (n, width)), (columns, (width, n)))
+        )
 
-    def close(self) -> None:
-        """Remove what is not to be kept."""
-        if self.temporary and self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+
+def _check_space(table: Rows, folder: Path) -> None:
+    needed = 2 * table.shape[0] * table.shape[1]
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(
+            28, f"the cache needs {needed} bytes, but {free} are free on its disk", str(folder)
+        )
+
+
+def _fill(table: Rows, bins: Bins, rows: IO[bytes], columns: IO[bytes], threads: Threads) -> None:
+    """Write the bins of all rows into two files."""
+    n, width = table.shape
+    columns.truncate(n * width)
+    at = 0
+    for block in table.blocks("binning"):
+        by_row = np.empty(block.shape, dtype=np.uint8)
+        by_column = np.empty(block.shape[::-1], dtype=np.uint8)
+        bin_rows(block, bins, by_row, by_column, threads)
+        rows.write(by_row.data)
+        for j, column in enumerate(by_column):
+            columns.seek(j * n + at)
+            columns.write(column.data)
+        at += len(block)
+    if at != n:
+        raise TableError(f"there were {n} rows, but {at} when they were binned")
+    rows.flush()
+    columns.flush()
+
+
+def _remove_others(folder: Path) -> None:
+    """Remove the bins that were in a cache, and what a fit that was killed has left there."""
+    for other in folder.iterdir():
+        if _WHOLE.fullmatch(other.name) or (other.suffix == ".part" and _is_idle(other)):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _key(table: Rows, bins: Bins) -> str:
+    """What bins are of: the rows and the edges."""
+    digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
+    for edges in bins.edges:
+        digest.update(np.ascontiguousarray(edges).tobytes())
+        digest.update(b"|")
+    return digest.hexdigest()

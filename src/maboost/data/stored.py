@@ -68,7 +68,7 @@ class OnDisk:
         A Parquet file, a folder of them, or a Dataset.
     cache : path, optional
         A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
-        bins stay the same; a temporary folder that is removed after the fit if None.
+        bins stay the same; in temporary files that are gone after the fit if None.
 
     Examples
     --------
@@ -185,10 +185,6 @@ class Rows:
     def binned_to_watch(self, bins: Bins, threads: Threads) -> Binned:
         """All rows in the bins of others: what a tree asks of rows that are not trained on."""
         return self.cache.within("watching").binned(self, bins, threads)
-
-    def close(self) -> None:
-        """Remove a temporary cache."""
-        self.cache.close()
 
 
 @dataclass(frozen=True)

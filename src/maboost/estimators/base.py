@@ -134,10 +134,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 rows, groups = self._stored_rows(X, y, sample_weight, sample_domain, groups)
             else:
                 rows = self._rows(X, y, sample_weight, sample_domain)
-            try:
-                return self._boosted(rows, watching, groups, resume, checkpoint)
-            finally:
-                rows.close()
+            return self._boosted(rows, watching, groups, resume, checkpoint)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None

@@ -76,11 +76,6 @@ class TrainingRows:
             )
         return array[kept]
 
-    def close(self) -> None:
-        """Give back what rows on disk have borrowed."""
-        if hasattr(self.X, "close"):
-            self.X.close()
-
     def where(self, chosen: NDArray[np.bool_]) -> TrainingRows:
         """Some of these rows."""
         if hasattr(self.X, "blocks"):  # rows on disk
