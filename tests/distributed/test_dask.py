@@ -272,6 +272,33 @@ def test_predictions_are_lazy(client, tmp_path):
     assert_same(again, fitted)
 
 
+def test_margins_are_lazy_and_stages_are_of_one_machine(client):
+    X, y = table(300, classes=3)
+    model = MABoostClassifier(n_estimators=4, random_state=0)
+    whole = clone(model).fit(X, y).margins(X, y)
+    lazy, labels = da.from_array(X, chunks=(100, 6)), da.from_array(y, chunks=70)
+    fitted = on_dask(model).fit(lazy, labels)
+    found = fitted.margins(lazy, labels)
+    assert isinstance(found, da.Array)
+    np.testing.assert_array_equal(found.compute(), whole)
+    np.testing.assert_array_equal(fitted.margins(X, y), whole)
+    none = da.concatenate([lazy[:0], lazy]), da.concatenate([labels[:0], labels])
+    np.testing.assert_array_equal(fitted.margins(*none).compute(), whole)
+    frame = dd.from_pandas(pd.DataFrame(X).assign(label=y), npartitions=3)
+    found = fitted.margins(frame.drop(columns="label").to_dask_array(), frame["label"])
+    np.testing.assert_array_equal(found.compute(), whole)
+    with pytest.raises(TypeError, match="y must be a Dask array"):
+        fitted.margins(lazy, y)
+    with pytest.raises(ValueError, match="y has 5 partitions, X has 3: give them the same ones"):
+        fitted.margins(frame.drop(columns="label").to_dask_array(), labels)
+    with pytest.raises(ValueError, match="y has 60 rows in a partition where X has 100"):
+        fitted.margins(lazy, frame["label"].partitions[[0, 1, 2]].loc[40:]).compute()
+    for stages in (fitted.staged_predict(lazy), fitted.staged_score(lazy, labels)):
+        with pytest.raises(TypeError, match=r"give X.compute\(\), or take one stage lazily"):
+            next(stages)
+    np.testing.assert_array_equal(fitted[:2].predict(lazy).compute(), fitted[:2].predict(X))
+
+
 def test_parameters(client):
     model = DaskMABoostClassifier(n_estimators=3, client=client, timeout=30)
     assert clone(model).client is client

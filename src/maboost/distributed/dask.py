@@ -210,13 +210,33 @@ class _OnDask:
         by_row = method == "predict" or (method == "decision_function" and K <= 2)
         tail = () if by_row else (K,)
         dtype = model.classes_.dtype if method == "predict" else np.dtype(np.float64)
-        shared, parts = delayed(model), parts_of("X", X)
-        sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
-        chunks = [
-            da.from_delayed(_answer(shared, method, part, tail, dtype), (size, *tail), dtype)
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        return da.concatenate(chunks, allow_unknown_chunksizes=True)
+        shared = delayed(model)
+        answers = [_answer(shared, method, part, tail, dtype) for part in parts_of("X", X)]
+        return _joined(answers, X, tail, dtype)
+
+    def margins(self, X: Any, y: Any) -> Any:
+        """Normalised margins of labelled rows: lazy for Dask collections in the same partitions."""
+        check_is_fitted(self)
+        if not is_collection(X):
+            return self.to_local().margins(X, y)
+        rows, labels = parts_of("X", X), parts_of("y", _cut_alike(y, X))
+        if len(rows) != len(labels):
+            raise ValueError(
+                f"y has {len(labels)} partitions, X has {len(rows)}: give them the same ones, with "
+                "rechunk() or repartition()"
+            )
+        shared = delayed(self.to_local())
+        found = [_margins(shared, *pair) for pair in zip(rows, labels, strict=True)]
+        return _joined(found, X, (), np.dtype(np.float64))
+
+    def _checked_rows(self, X: Any) -> Any:
+        """Rows of the methods that go through the rounds one by one."""
+        if is_collection(X):
+            raise TypeError(
+                "X is a Dask collection, and stages are of rows on one machine: give X.compute(), or "
+                "take one stage lazily, as model[:n].predict(X)"
+            )
+        return super()._checked_rows(X)  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a Dask collection computed on the cluster."""
@@ -254,6 +274,35 @@ def _answer(model: Any, method: str, part: Any, tail: tuple[int, ...], dtype: An
         return np.empty((0, *tail), dtype)
     found: NDArray[Any] = getattr(model, method)(part)
     return found
+
+
+@delayed  # type: ignore[untyped-decorator]
+def _margins(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"y has {y.shape[0]} rows in a partition where X has {X.shape[0]}: give them the same ones, "
+            "with rechunk() or repartition()"
+        )
+    found: NDArray[np.float64] = model.margins(X, y) if X.shape[0] else np.empty(0)
+    return found
+
+
+def _cut_alike(values: Any, X: Any) -> Any:
+    """An array of one entry a row in the chunks of X, where both say how long theirs are."""
+    if not (isinstance(values, da.Array) and isinstance(X, da.Array)):
+        return values
+    sizes = X.chunks[0]
+    known = not np.isnan([*sizes, *values.chunks[0]]).any()
+    return values.rechunk({0: sizes}) if known and len(values) == len(X) else values
+
+
+def _joined(parts: list[Any], X: Any, tail: tuple[int, ...], dtype: Any) -> Any:
+    """What was found of each part of X, as one Dask array."""
+    sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
+    chunks = [
+        da.from_delayed(part, (size, *tail), dtype) for part, size in zip(parts, sizes, strict=True)
+    ]
+    return da.concatenate(chunks, allow_unknown_chunksizes=True)
 
 
 @delayed  # type: ignore[untyped-decorator]
