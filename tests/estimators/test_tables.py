@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
@@ -518,3 +519,19 @@ def test_missing_labels_are_refused(numbers, made):
     y[[0, 7]] = None
     with pytest.raises(ValueError, match="y has 2 missing labels, the first in row 0"):
         HistTreeClassifier().fit(pd.DataFrame(columns), made(y.tolist()))
+
+
+def test_a_record_batch_is_a_table():
+    rng = np.random.default_rng(0)
+    table = pa.table({"size": rng.normal(size=80), "colour": rng.choice(["red", "blue"], 80)})
+    y = np.asarray(table["colour"]) == "red"
+    (batch,) = table.to_batches()
+    for columns in (["size", "colour"], ["size"]):
+        model = MABoostClassifier(n_estimators=2, random_state=0)
+        whole = clone(model).fit(table.select(columns), y)
+        part = clone(model).fit(batch.select(columns), y)
+        assert part.feature_names_in_.tolist() == columns
+        np.testing.assert_array_equal(
+            part.decision_function(batch.select(columns)),
+            whole.decision_function(table.select(columns)),
+        )

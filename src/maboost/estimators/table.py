@@ -42,7 +42,7 @@ class CategoryCodes:
     @classmethod
     def of(cls, X: Any, comm: Communicator | None = None) -> CategoryCodes:
         """The categories of a data frame's columns over all shards; none for anything else."""
-        frame = _frame(X)
+        frame = _frame(_of_record_batch(X))
         if frame is None:
             return cls(dtypes={})
         columns = zip(frame.columns, _columns(frame), strict=True)
@@ -65,6 +65,7 @@ class CategoryCodes:
         """The table in numbers: a frame of the same library, or `X` itself if it is in numbers."""
         if self.dtypes is None:
             return X
+        X = _of_record_batch(X)
         frame = _frame(X)
         if frame is None:
             self._check_array(X)
@@ -255,6 +256,15 @@ def _frame(X: Any) -> DataFrame[Any] | None:
     if isinstance(frame, nw.LazyFrame):
         raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _of_record_batch(X: Any) -> Any:
+    """A table of pyarrow instead of one of its record batches; anything else as it is."""
+    if type(X).__name__ != "RecordBatch" or not type(X).__module__.startswith("pyarrow"):
+        return X
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])
 
 
 def _columns(frame: DataFrame[Any]) -> list[Series[Any]]:
