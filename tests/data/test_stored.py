@@ -363,8 +363,50 @@ def test_bad_iterators_are_refused():
             super().reset()
             self.parts = [tuple(a[:-1] for a in part) for part in self.parts]
 
+    X, y = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2
     with pytest.raises(ValueError, match="the same rows every time"):
-        model.fit(Changing(np.random.default_rng(0).normal(size=(9, 2)), np.arange(9) % 2), None)
+        model.fit(Changing(X, y), None)
+
+
+@pytest.mark.parametrize("change", ["values", "order", "fewer", "more"])
+def test_an_iterator_that_gives_other_rows_later_is_refused(change):
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+
+    class Changing(Batches):
+        passes = 0
+
+        def reset(self):
+            super().reset()
+            self.passes += 1
+            if self.passes == 3:
+                (rows, labels), *others = self.parts
+                self.parts = {
+                    "values": [(rows + 1e-9, labels), *others],
+                    "order": [(rows[::-1], labels[::-1]), *others],
+                    "fewer": [(rows, labels), *others[:-1]],
+                    "more": [(rows, labels), *others, (rows, labels)],
+                }[change]
+
+    at = {"values": 0, "order": 0, "fewer": 2, "more": 3}[change]
+    with pytest.raises(TableError, match=f"batch {at} is not what it was in the first pass"):
+        MABoostClassifier(n_estimators=2).fit(Changing(X, y, size=20), None)
+
+
+def test_a_list_of_files_is_their_rows(tmp_path):
+    table = frame()[[*FEATURES, "label"]]
+    folder = write(table, tmp_path / "rows")
+    paths = sorted(folder.iterdir())
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    memory = clone(model).fit(table[FEATURES], table["label"])
+    for source in (paths, [str(path) for path in paths], OnDisk(paths, tmp_path / "bins")):
+        assert_same(clone(model).fit(source, "label"), memory, table[FEATURES])
+    np.testing.assert_array_equal(memory.predict(paths), memory.predict(table[FEATURES]))
+    with pytest.raises(TableError, match="missing.parquet: no such file"):
+        model.fit([*paths, folder / "missing.parquet"], "label")
+    with pytest.raises(TableError, match="rows: is a folder; give it alone, or a list of files"):
+        model.fit([folder], "label")
+    with pytest.raises(TypeError, match="OnDisk takes a path, a list of paths"):
+        model.fit(OnDisk(3), "label")
 
 
 def test_files_are_predicted_in_batches(tmp_path):

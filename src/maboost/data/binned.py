@@ -140,14 +140,14 @@ class Cache:
         fits may read and write the cache meanwhile, and remove it for bins of their own.
         """
         if self._folder is None:
-            mapped = _unnamed(table, bins, threads)
-        else:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            home = self._folder / _key(table, bins)
-            while (found := _mapped(home, table.shape)) is None:
-                self._write(table, bins, home, threads)
-            mapped = found
-        return Binned(bins, *mapped, mapped=True)
+            by_row, by_column = _unnamed(table, bins, threads)
+            return Binned(bins, by_row, by_column, mapped=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        home = self._folder / _key(table, bins)
+        while (mapped := _mapped(home, table.shape)) is None:
+            self._write(table, bins, home, threads)
+        by_row, by_column = mapped
+        return Binned(bins, by_row, by_column, mapped=True)
 
     def _write(self, table: Rows, bins: Bins, home: Path, threads: Threads) -> None:
         folder = home.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,51 @@ from numpy.typing import NDArray
 
 from maboost.data.files import TableError
 
-__all__ = ["absolute", "check_files", "fragments", "in_paths", "index_columns", "values_of"]
+__all__ = [
+    "absolute",
+    "check_files",
+    "fragments",
+    "in_paths",
+    "index_columns",
+    "opened",
+    "values_of",
+]
+
+
+def opened(paths: str | Path | Sequence[str | Path]) -> Any:
+    """The Dataset of a Parquet file, a folder of them, or a list of files."""
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise ImportError("rows on disk need pyarrow: pip install pyarrow") from error
+
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    alone = given[0] is paths
+    for path in given:
+        _check_path(path, alone)
+    # what a folder's name says of its files (colour=red) is a column, as in other readers
+    a_file = alone and Path(given[0]).is_file()
+    named = None if a_file else ds.HivePartitioning.discover(infer_dictionary=True)
+    try:
+        source = str(given[0]) if alone else [str(path) for path in given]
+        found = ds.dataset(source, format="parquet", partitioning=named)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{paths}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
+            "of pyarrow.dataset.dataset(path, format='csv')"
+        ) from error
+    if not found.files:
+        raise TableError(f"{paths}: there is no file in the folder")
+    return found
+
+
+def _check_path(path: str | Path, alone: bool) -> None:
+    if not Path(path).exists():
+        advice = "; from elsewhere, give a pyarrow Dataset" if "://" in str(path) else ""
+        raise TableError(f"{path}: no such file or folder{advice}")
+    if not alone and Path(path).is_dir():
+        raise TableError(f"{path}: is a folder; give it alone, or a list of files")
 
 
 def values_of(column: Any) -> NDArray[Any]:

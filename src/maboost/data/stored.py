@@ -13,12 +13,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.content import hash_rows
 from maboost.data.binned import Cache, Sample
 from maboost.data.datasets import (
     absolute,
@@ -26,6 +28,7 @@ from maboost.data.datasets import (
     fragments,
     in_paths,
     index_columns,
+    opened,
     values_of,
 )
 from maboost.data.files import TableError
@@ -41,6 +44,7 @@ __all__ = [
     "Watch",
     "batches",
     "is_stored",
+    "print_of",
     "refuse_stored",
 ]
 
@@ -64,8 +68,8 @@ class OnDisk:
 
     Parameters
     ----------
-    source : path or pyarrow Dataset
-        A Parquet file, a folder of them, or a Dataset.
+    source : path, list of paths or pyarrow Dataset
+        A Parquet file, a folder of them, a list of files, or a Dataset.
     cache : path, optional
         A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
         bins stay the same; in temporary files that are gone after the fit if None.
@@ -92,13 +96,18 @@ class OnDisk:
 def is_stored(X: Any) -> bool:
     """Whether `X` names rows that are not in memory.
 
-    That is a path, a pyarrow Dataset, :class:`OnDisk`, or an iterator with ``reset`` and ``next``.
+    That is a path or a list of them, a pyarrow Dataset, :class:`OnDisk`, or an iterator with ``reset``
+    and ``next``.
     """
-    if isinstance(X, str | Path | OnDisk):
+    if isinstance(X, str | Path | OnDisk) or _is_list_of_paths(X):
         return True
     if callable(getattr(X, "reset", None)) and callable(getattr(X, "next", None)):
         return True
     return type(X).__module__.startswith("pyarrow") and hasattr(X, "scanner")
+
+
+def _is_list_of_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and bool(X) and all(isinstance(p, str | Path) for p in X)
 
 
 def refuse_stored(X: Any, name: str) -> None:
@@ -208,32 +217,17 @@ class StoredTable(Rows):
 
     @classmethod
     def open(cls, source: Any, left_out: set[str]) -> StoredTable:
-        """From a path, a Dataset or :class:`OnDisk`; columns of `left_out` are no features."""
-        try:
-            import pyarrow as pa
-            import pyarrow.dataset as ds
-        except ImportError as error:
-            raise ImportError("rows on disk need pyarrow: pip install pyarrow") from error
-
+        """From paths, a Dataset or :class:`OnDisk`; columns of `left_out` are no features."""
         cache = None
         if isinstance(source, OnDisk):
             source, cache = source.source, source.cache
-        if isinstance(source, str | Path):
-            path = Path(source)
-            if not path.exists():
-                advice = "; from elsewhere, give a pyarrow Dataset" if "://" in str(source) else ""
-                raise TableError(f"{source}: no such file or folder{advice}")
-            # what a folder's name says of its files (colour=red) is a column, as in other readers
-            named = ds.HivePartitioning.discover(infer_dictionary=True) if path.is_dir() else None
-            try:
-                source = ds.dataset(path, format="parquet", partitioning=named)
-            except (pa.ArrowException, OSError) as error:
-                raise TableError(
-                    f"{path}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
-                    "of pyarrow.dataset.dataset(path, format='csv')"
-                ) from error
-            if not source.files:
-                raise TableError(f"{path}: there is no file in the folder")
+        if isinstance(source, str | Path) or _is_list_of_paths(source):
+            source = opened(source)
+        elif not hasattr(source, "get_fragments"):
+            raise TypeError(
+                "OnDisk takes a path, a list of paths or a pyarrow Dataset, got "
+                f"{type(source).__name__}"
+            )
         check_files(source)
         missing = sorted(left_out - set(source.schema.names))
         if missing:
@@ -330,13 +324,14 @@ class BatchedTable(Rows):
     source : object
         ``reset()`` begins again; ``next()`` gives ``(X, y)`` or ``(X, y, weights)``, and None at the end.
     features : list of column names
-    lengths : rows of every batch, as the first pass saw them
+    lengths, prints : rows of every batch and a hash of them, as the first pass saw them
     keep : boolean array over all rows, optional
     """
 
     source: Any
     features: list[str]
     lengths: tuple[int, ...]
+    prints: tuple[bytes, ...]
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
@@ -347,14 +342,21 @@ class BatchedTable(Rows):
         return sum(self.lengths)
 
     def all_blocks(self, columns: slice) -> Iterator[Array]:
-        for length, (X, *_) in zip(self.lengths, batches(self.source), strict=True):
-            block = np.asarray(X, dtype=np.float64)
-            if block.shape != (length, len(self.features)):
+        for at, (before, batch) in enumerate(zip_longest(self.prints, batches(self.source))):
+            block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
+            if block is None or print_of(block) != before:
                 raise TableError(
-                    f"a batch had the shape {(length, len(self.features))} in the first pass and "
-                    f"{block.shape} in a later one: an iterator must give the same rows every time"
+                    f"batch {at} is not what it was in the first pass: an iterator must give the same "
+                    "rows every time"
                 )
             yield block[:, columns]
+
+
+def print_of(block: Array) -> bytes:
+    """A hash of the values of a batch in their order."""
+    digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=8)
+    digest.update(hash_rows(block, Threads()).tobytes())
+    return digest.digest()
 
 
 def batches(source: Any) -> Iterator[Any]:

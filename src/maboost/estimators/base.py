@@ -96,8 +96,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         ----------
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
-            Or rows that are not in memory: the path of a Parquet file or folder, a pyarrow Dataset, or
-            :class:`maboost.data.OnDisk`, with `y`, `sample_weight`, `groups` (and `sample_domain`) the
+            Or rows that are not in memory: the path of a Parquet file or folder, a list of files, a pyarrow
+            Dataset, or :class:`maboost.data.OnDisk`, with `y`, `sample_weight`, `groups` (and `sample_domain`) the
             names of columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
             ``(X, y, weights)`` and None at the end, with `y` None. Only the state of each row is kept.
         y : array-like of shape (n_samples,)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maboost.data.files import TableError
-from maboost.data.stored import BatchedTable, StoredTable, Watch, batches
+from maboost.data.stored import BatchedTable, StoredTable, Watch, batches, print_of
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes
 from maboost.estimators.weights import row_weights
@@ -65,7 +65,7 @@ def _iterated_rows(
             "an iterator gives its own labels and weights: y, sample_weight, sample_domain and groups "
             "are None"
         )
-    columns, labels, given, lengths = None, [], [], []
+    columns, labels, given, lengths, prints = None, [], [], [], []
     for X, y, *rest in batches(source):
         if sp.issparse(X) or np.ndim(X) != 2 or np.shape(y) != (len(X),):
             raise ValueError(
@@ -76,6 +76,7 @@ def _iterated_rows(
         if columns not in (None, width):
             raise ValueError(f"a batch has {width} columns, others have {columns}")
         columns = width
+        prints.append(print_of(np.asarray(X, dtype=np.float64)))
         labels.append(np.asarray(y))
         given.append(np.asarray(rest[0], dtype=np.float64) if rest else np.ones(len(X)))
         lengths.append(len(X))
@@ -84,7 +85,8 @@ def _iterated_rows(
     y, weight = np.concatenate(labels), np.concatenate(given)
     weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
     names = [f"x{j}" for j in range(columns)]
-    table = BatchedTable(source, names, tuple(lengths), CategoryCodes(dtypes={}))
+    codes = CategoryCodes(dtypes={})
+    table = BatchedTable(source, names, tuple(lengths), tuple(prints), codes)
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     return TrainingRows(table, y, weights, random_state)
