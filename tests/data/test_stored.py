@@ -401,7 +401,7 @@ def test_a_list_of_files_is_their_rows(tmp_path):
     for source in (paths, [str(path) for path in paths], OnDisk(paths, tmp_path / "bins")):
         assert_same(clone(model).fit(source, "label"), memory, table[FEATURES])
     np.testing.assert_array_equal(memory.predict(paths), memory.predict(table[FEATURES]))
-    with pytest.raises(TableError, match="missing.parquet: no such file"):
+    with pytest.raises(TableError, match=r"missing\.parquet: no such file"):
         model.fit([*paths, folder / "missing.parquet"], "label")
     with pytest.raises(TableError, match="rows: is a folder; give it alone, or a list of files"):
         model.fit([folder], "label")
@@ -536,3 +536,39 @@ def test_batches_of_another_kind_are_refused(batch):
     source.parts = [batch]
     with pytest.raises(ValueError, match="a batch must be a dense array of rows and a label for"):
         MABoostClassifier().fit(source, None)
+
+
+def test_files_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):
+    """Labels are read first: the rows would be those of other labels."""
+    folder = write(frame()[[*FEATURES, "label"]], tmp_path / "rows")
+    path = folder / "part-1.parquet"
+    original, times = binned.bin_rows, itertools.count(1)
+
+    def meanwhile(*arguments):
+        os.utime(path, (next(times), next(times)))
+        return original(*arguments)
+
+    monkeypatch.setattr(binned, "bin_rows", meanwhile)
+    for source in (folder, OnDisk(folder, tmp_path / "bins")):
+        with pytest.raises(TableError, match=r"part-1\.parquet: was changed while it was read"):
+            MABoostClassifier(n_estimators=2).fit(source, "label")
+    assert list((tmp_path / "bins").iterdir()) == []
+
+
+def test_files_with_nothing_but_labels_are_refused(tmp_path):
+    folder = write(frame()[["label", "weight"]], tmp_path / "rows")
+    with pytest.raises(TableError, match="there is no column to learn from"):
+        MABoostClassifier().fit(folder, "label", sample_weight="weight")
+    with pytest.raises(ValueError, match=r"ndarray of shape \(3, 0\)"):
+        MABoostClassifier().fit(Batches(np.zeros((3, 0)), np.arange(3)), None)
+
+
+def test_columns_in_another_order_are_found_by_their_names(tmp_path):
+    table = frame()[[*FEATURES, "label"]]
+    folder = write(table, tmp_path / "rows")
+    turned = pq.read_table(folder / "part-1.parquet").select(["label", *FEATURES[::-1]])
+    pq.write_table(turned, folder / "part-1.parquet")
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    memory = clone(model).fit(table[FEATURES], table["label"])
+    assert_same(clone(model).fit(folder, "label"), memory, table[FEATURES])
+    np.testing.assert_array_equal(memory.predict(folder), memory.predict(table[FEATURES]))

@@ -142,6 +142,7 @@ class Cache:
         if self._folder is None:
             by_row, by_column = _unnamed(table, bins, threads)
             return Binned(bins, by_row, by_column, mapped=True)
+        table.check_unchanged()  # labels are read already, and bins are found by what the files are now
         self._folder.mkdir(parents=True, exist_ok=True)
         home = self._folder / _key(table, bins)
         while (mapped := _mapped(home, table.shape)) is None:
@@ -203,6 +204,7 @@ def _fill(table: Rows, bins: Bins, rows: IO[bytes], columns: IO[bytes], threads:
         at += len(block)
     if at != n:
         raise TableError(f"there were {n} rows, but {at} when they were binned")
+    table.check_unchanged()
     rows.flush()
     columns.flush()
 

@@ -195,6 +195,9 @@ class Rows:
         """All rows in the bins of others: what a tree asks of rows that are not trained on."""
         return self.cache.within("watching").binned(self, bins, threads)
 
+    def check_unchanged(self) -> None:
+        """Raise TableError where the rows are not those of the first pass, if that is not known yet."""
+
 
 @dataclass(frozen=True)
 class StoredTable(Rows):
@@ -206,6 +209,8 @@ class StoredTable(Rows):
     features : list of column names
     codes : object with ``applied(table)``
         Turns text and categories into numbers, as at the fit in memory.
+    known : list
+        The files, with their sizes and times of change, before anything was read of them.
     """
 
     dataset: Any
@@ -214,6 +219,7 @@ class StoredTable(Rows):
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
     watch: Watch = _silent
+    known: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     @classmethod
     def open(cls, source: Any, left_out: set[str]) -> StoredTable:
@@ -236,7 +242,9 @@ class StoredTable(Rows):
             )
         no_feature = left_out | index_columns(source.schema)
         features = [n for n in source.schema.names if n not in no_feature]
-        return cls(source, features, cache=Cache(cache))
+        if not features:
+            raise TableError(f"there is no column to learn from; there are {source.schema.names}")
+        return cls(source, features, cache=Cache(cache), known=_files_of(source))
 
     @cached_property
     def _count(self) -> int:
@@ -306,13 +314,29 @@ class StoredTable(Rows):
         """A hash of what the files are: names, sizes, times of change, columns, and the filter."""
         if not hasattr(self.dataset, "files"):  # in memory
             return super().fingerprint()
-        files = absolute(self.dataset.files, self.dataset.filesystem)
-        known = [(f.path, f.size, f.mtime_ns) for f in self.dataset.filesystem.get_file_info(files)]
         chosen = str(self.dataset._scan_options.get("filter"))
-        text = json.dumps([known, self.features, str(self.dataset.schema), chosen])
+        text = json.dumps(
+            [_files_of(self.dataset), self.features, str(self.dataset.schema), chosen]
+        )
         digest = hashlib.blake2b(text.encode(), digest_size=16)
         digest.update(b"" if self.keep is None else self.keep.tobytes())
         return digest.hexdigest()
+
+    def check_unchanged(self) -> None:
+        now = _files_of(self.dataset)
+        for before, after in zip(self.known, now, strict=True):
+            if before != after:
+                raise TableError(
+                    f"{before[0]}: was changed while it was read: fit again when nobody writes to it"
+                )
+
+
+def _files_of(dataset: Any) -> list[tuple[str, int | None, int | None]]:
+    """The files of a Dataset, with their sizes and times of change; none where it is in memory."""
+    if not hasattr(dataset, "files"):
+        return []
+    files = absolute(dataset.files, dataset.filesystem)
+    return [(f.path, f.size, f.mtime_ns) for f in dataset.filesystem.get_file_info(files)]
 
 
 @dataclass(frozen=True)

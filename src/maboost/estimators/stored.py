@@ -67,7 +67,7 @@ def _iterated_rows(
         )
     columns, labels, given, lengths, prints = None, [], [], [], []
     for X, y, *rest in batches(source):
-        if sp.issparse(X) or np.ndim(X) != 2 or np.shape(y) != (len(X),):
+        if sp.issparse(X) or np.ndim(X) != 2 or not np.shape(X)[1] or np.shape(y) != (len(X),):
             raise ValueError(
                 "a batch must be a dense array of rows and a label for each, got "
                 f"{type(X).__name__} of shape {np.shape(X)} and labels of shape {np.shape(y)}"
@@ -103,6 +103,8 @@ def _column(table: StoredTable, name: str) -> NDArray[Any]:
 def _numbers(table: StoredTable, name: str) -> NDArray[np.float64]:
     try:
         return _column(table, name).astype(np.float64)
+    except TableError:
+        raise
     except ValueError as error:
         raise TableError(
             f"column {name!r} is sample_weight, but not all numbers: {error}"
