@@ -572,3 +572,24 @@ def test_columns_in_another_order_are_found_by_their_names(tmp_path):
     memory = clone(model).fit(table[FEATURES], table["label"])
     assert_same(clone(model).fit(folder, "label"), memory, table[FEATURES])
     np.testing.assert_array_equal(memory.predict(folder), memory.predict(table[FEATURES]))
+
+
+def test_a_cache_knows_the_order_of_the_files(tmp_path):
+    table = frame()[[*FEATURES, "label"]]
+    paths = sorted(write(table, tmp_path / "rows").iterdir())
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    for order in (paths, paths[::-1]):
+        read = pd.concat([pd.read_parquet(path) for path in order])
+        disk = clone(model).fit(OnDisk(order, tmp_path / "bins"), "label")
+        assert_same(disk, clone(model).fit(read[FEATURES], read["label"]), read[FEATURES])
+
+
+def test_broken_bins_that_cannot_be_removed_are_an_error(tmp_path, monkeypatch):
+    """As in a folder of somebody else; the fit does not try for ever."""
+    rows = OnDisk(write(frame()[[*FEATURES, "label"]], tmp_path / "rows"), tmp_path / "bins")
+    model = MABoostClassifier(n_estimators=2).fit(rows, "label")
+    (home,) = (tmp_path / "bins").iterdir()
+    (home / "rows.bin").write_bytes(b"short")
+    monkeypatch.setattr(binned, "_remove_others", lambda folder: None)
+    with pytest.raises(OSError, match=home.name):
+        model.fit(rows, "label")

@@ -161,7 +161,7 @@ class Cache:
             try:
                 beside.rename(home)
             except OSError:  # another fit was quicker
-                if not home.exists():
+                if _mapped(home, table.shape) is None:
                     raise
         finally:
             shutil.rmtree(beside, ignore_errors=True)

@@ -95,11 +95,11 @@ def in_paths(dataset: Any, files: list[Any]) -> set[str]:
 
 
 def absolute(files: list[str], filesystem: Any) -> list[str]:
-    """The same files from any folder; those of other file systems are that already."""
+    """The same files, in their order, from any folder; those of other file systems are that already."""
     from pyarrow.fs import LocalFileSystem
 
     local = isinstance(filesystem, LocalFileSystem)
-    return sorted(str(Path(file).resolve()) if local else file for file in files)
+    return [str(Path(file).resolve()) if local else file for file in files]
 
 
 def check_files(dataset: Any) -> None:
