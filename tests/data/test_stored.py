@@ -4,6 +4,7 @@ import io
 import itertools
 import os
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -22,6 +23,7 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
     content,
+    write_report,
 )
 from maboost.data import OnDisk, binned, stored
 from maboost.data.files import TableError
@@ -593,3 +595,21 @@ def test_broken_bins_that_cannot_be_removed_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(binned, "_remove_others", lambda folder: None)
     with pytest.raises(OSError, match=home.name):
         model.fit(rows, "label")
+
+
+def test_scores_and_margins_of_columns_that_are_named(tmp_path):
+    table = frame()[[*FEATURES, "label", "weight"]]
+    folder = write(table, tmp_path / "rows")
+    model = MABoostClassifier(n_estimators=3, random_state=0).fit(table[FEATURES], table["label"])
+    X, y, weight = table[FEATURES], table["label"], table["weight"]
+    assert model.score(folder, "label") == model.score(X, y)
+    assert model.score(folder, "label", "weight") == model.score(X, y, weight) != model.score(X, y)
+    np.testing.assert_array_equal(model.margins(folder, "label"), model.margins(X, y))
+    with pytest.raises(TableError, match="there is no column 'other'"):
+        model.score(folder, "other")
+    with pytest.raises(TableError, match="X is str, rows on disk"):
+        HistTreeClassifier().fit(str(folder), "label")
+    with pytest.raises(TableError, match=r"X_test is .*Path, rows on disk"):
+        write_report(model, tmp_path / "report.html", X_test=folder, y_test="label")
+    with pytest.raises(TypeError, match=r"X is a Dask collection, .* give X\.compute\(\)"):
+        write_report(model, tmp_path / "report.html", X=da.from_array(X[["a"]].to_numpy()), y=y)

@@ -44,6 +44,7 @@ __all__ = [
     "Watch",
     "batches",
     "is_stored",
+    "named_column",
     "print_of",
     "refuse_stored",
 ]
@@ -114,9 +115,16 @@ def refuse_stored(X: Any, name: str) -> None:
     """Raise TableError where rows must be in memory."""
     if is_stored(X):
         raise TableError(
-            f"{name} is {type(X).__name__}, rows on disk: fit, predict, predict_proba and "
-            "decision_function take those, here they must be in memory"
+            f"{name} is {type(X).__name__}, rows on disk: fit, predict, predict_proba, "
+            "decision_function, margins and score of the boosters take those, here they must be in memory"
         )
+
+
+def named_column(X: Any, values: Any) -> Any:
+    """The column of that name where `X` is on disk and `values` a name; otherwise `values`."""
+    if not (isinstance(values, str) and is_stored(X)):
+        return values
+    return StoredTable.open(X, {values}).column(values)
 
 
 class Rows:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
+from maboost.data.stored import refuse_stored
 from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
@@ -209,6 +210,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
         """
         self._validate_params()
+        refuse_stored(X, "X")
         self._codes = CategoryCodes.of(X)
         X, labels = validate_data(self, self._codes.applied(X), label_array(y), **INPUT)
         check_classification_targets(labels)

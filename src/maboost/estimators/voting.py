@@ -18,7 +18,7 @@ from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.files import TableError
-from maboost.data.stored import is_stored
+from maboost.data.stored import is_stored, named_column
 from maboost.estimators.table import label_array, unknown_labels
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
@@ -174,13 +174,21 @@ class Voting:
         for predicted in self.staged_predict(X):
             yield float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy; of rows on disk `y` and `sample_weight` may be names of columns."""
+        from sklearn.metrics import accuracy_score  # who imports the library need not wait for it
+
+        labels, weights = label_array(named_column(X, y)), named_column(X, sample_weight)
+        return float(accuracy_score(labels, self.predict(X), sample_weight=weights))
+
     def margins(self, X: Any, y: ArrayLike) -> Array:
         """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.
 
-        With more than two classes: the smallest over the wrong classes.
+        With more than two classes: the smallest over the wrong classes. Of rows on disk `y` may be the
+        name of a column.
         """
         votes = self.decision_function(X)
-        labels: NDArray[Any] = column_or_1d(label_array(y), warn=True)
+        labels: NDArray[Any] = column_or_1d(label_array(named_column(X, y)), warn=True)
         check_consistent_length(votes, labels)
         unknown = unknown_labels(labels, self.classes_)
         if unknown:

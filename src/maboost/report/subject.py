@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maboost.data.stored import refuse_stored
 from maboost.estimators.table import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
 from maboost.report.rows import Rows, rows_of
@@ -170,6 +171,7 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
         return None
     if X is None or y is None:
         raise ValueError("X and y go together: give both or neither")
+    _refuse_elsewhere("X", X)
     rows, labels = rows_of(X), np.asarray(label_array(y))
     _check_length("y", labels, "X", rows)
     _check_width("X", rows, model)
@@ -200,6 +202,15 @@ def _class_weight(model: Any, labels: NDArray[Any]) -> Any:
     return {label: factor for label, factor in given.items() if label in there}
 
 
+def _refuse_elsewhere(name: str, X: Any) -> None:
+    refuse_stored(X, name)
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a Dask collection, and a report is of rows in memory: give {name}.compute(), or a "
+            "sample of it"
+        )
+
+
 def _check_length(name: str, labels: NDArray[Any], of: str, rows: Rows) -> None:
     if labels.shape != (rows.shape[0],):
         raise ValueError(
@@ -221,6 +232,7 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
         return None
     if X is None or y is None:
         raise ValueError("X_test and y_test go together: give both or neither")
+    _refuse_elsewhere("X_test", X)
     rows, labels = rows_of(X), np.asarray(label_array(y))
     _check_length("y_test", labels, "X_test", rows)
     _check_width("X_test", rows, model)
