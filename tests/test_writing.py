@@ -120,3 +120,10 @@ def test_a_table_that_cannot_be_written_is_named(tmp_path, name):
     with pytest.raises(TableError, match=rf"{name}: cannot be written: Is a directory"):
         write_table({"a": [1]}, tmp_path / name)
     assert os.listdir(tmp_path) == [name]
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+    path = tmp_path / "out.csv"
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"), whole_file(path):
+        raise OSError(28, "No space left on device")
+    assert os.listdir(tmp_path) == []

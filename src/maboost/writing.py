@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-__all__ = ["remove_parts", "whole_file"]
+__all__ = ["naming", "remove_parts", "whole_file"]
 
 _PART = r"\.[0-9a-f]{16}\.part"  # what follows the name of a file while it is written
 
@@ -42,7 +42,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     # readers of a folder of tables pass over names that begin with a dot
     beside = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     try:
-        with open(beside, "xb") as file:
+        with open(beside, "xb") as file, naming(path):
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -55,6 +55,17 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             del error.filename2
         raise
     _sync_folder(folder)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors of the system that name no file, as those of a full disk, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def _sync_folder(folder: str) -> None:

@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import tempfile
 
 import dask.array as da
 import numpy as np
@@ -223,8 +224,10 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(binned, "bin_rows", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{cache}'"):
         model.fit(OnDisk(folder, cache), "label")
+    with pytest.raises(OSError, match=f"No space left on device: '{tempfile.gettempdir()}'"):
+        model.fit(folder, "label")
     assert list(cache.iterdir()) == []
     monkeypatch.undo()
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())

@@ -20,6 +20,7 @@ from maboost.data.files import TableError
 from maboost.learners.tree.binning import Bins, bin_rows, bins_of
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
+from maboost.writing import naming
 
 if TYPE_CHECKING:
     from maboost.data.stored import Rows
@@ -155,7 +156,11 @@ class Cache:
         _check_space(table, folder)
         beside = Path(tempfile.mkdtemp(suffix=".part", dir=folder))
         try:
-            with (beside / ROWS).open("wb") as rows, (beside / COLUMNS).open("wb") as columns:
+            with (
+                naming(folder),
+                (beside / ROWS).open("wb") as rows,
+                (beside / COLUMNS).open("wb") as columns,
+            ):
                 _fill(table, bins, rows, columns, threads)
             _remove_others(folder)
             try:
@@ -169,9 +174,10 @@ class Cache:
 
 def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
     """The bins by row and by column, in temporary files that only this process knows."""
-    _check_space(table, Path(tempfile.gettempdir()))
+    folder = Path(tempfile.gettempdir())
+    _check_space(table, folder)
     n, width = table.shape
-    with tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as columns:
+    with naming(folder), tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as columns:
         _fill(table, bins, rows, columns, threads)
         return tuple(
             np.asarray(np.memmap(file, np.uint8, "r", shape=its))
