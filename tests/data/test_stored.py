@@ -616,3 +616,25 @@ def test_scores_and_margins_of_columns_that_are_named(tmp_path):
         write_report(model, tmp_path / "report.html", X_test=folder, y_test="label")
     with pytest.raises(TypeError, match=r"X is a Dask collection, .* give X\.compute\(\)"):
         write_report(model, tmp_path / "report.html", X=da.from_array(X[["a"]].to_numpy()), y=y)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            (pd.DataFrame(np.eye(3, 2), columns=["b", "a"]), [0, 1, 0]),
+            "others have .*: give all in",
+        ),
+        ((pd.DataFrame({"a": list("uvw"), "b": 1.0}), [0, 1, 0]), "a batch is not all numbers"),
+        (
+            (pd.DataFrame(np.eye(3, 2), columns=["a", "b"]), [0, 1, 0], [1.0]),
+            "a batch of 3 rows has",
+        ),
+    ],
+)
+def test_batches_that_do_not_fit_are_refused(second, message):
+    first = (pd.DataFrame(np.eye(3, 2), columns=["a", "b"]), [0, 1, 0], np.ones(3))
+    rows = Batches(np.zeros((1, 2)), np.zeros(1))
+    rows.parts = [first, second]
+    with pytest.raises(ValueError, match=message):
+        MABoostClassifier().fit(rows, None)

@@ -65,7 +65,7 @@ def _iterated_rows(
             "an iterator gives its own labels and weights: y, sample_weight, sample_domain and groups "
             "are None"
         )
-    columns, labels, given, lengths, prints = None, [], [], [], []
+    columns, names, labels, given, lengths, prints = None, None, [], [], [], []
     for X, y, *rest in batches(source):
         if sp.issparse(X) or np.ndim(X) != 2 or not np.shape(X)[1] or np.shape(y) != (len(X),):
             raise ValueError(
@@ -75,21 +75,40 @@ def _iterated_rows(
         width = np.shape(X)[1]
         if columns not in (None, width):
             raise ValueError(f"a batch has {width} columns, others have {columns}")
-        columns = width
-        prints.append(print_of(np.asarray(X, dtype=np.float64)))
+        called = list(getattr(X, "column_names", getattr(X, "columns", [])))
+        if names not in (None, called):
+            raise ValueError(
+                f"a batch has the columns {called}, others have {names}: give all in one order"
+            )
+        columns, names = width, called
+        prints.append(print_of(_batch_of_numbers(X)))
         labels.append(np.asarray(y))
         given.append(np.asarray(rest[0], dtype=np.float64) if rest else np.ones(len(X)))
+        if given[-1].shape != (len(X),):
+            raise ValueError(
+                f"a batch of {len(X)} rows has weights of shape {given[-1].shape}: give one a row"
+            )
         lengths.append(len(X))
     if columns is None:
         raise ValueError("the iterator gives no rows")
     y, weight = np.concatenate(labels), np.concatenate(given)
     weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
-    names = [f"x{j}" for j in range(columns)]
+    features = [f"x{j}" for j in range(columns)]
     codes = CategoryCodes(dtypes={})
-    table = BatchedTable(source, names, tuple(lengths), tuple(prints), codes)
+    table = BatchedTable(source, features, tuple(lengths), tuple(prints), codes)
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     return TrainingRows(table, y, weights, random_state)
+
+
+def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"a batch is not all numbers ({error}): an iterator gives numbers, text and categories are "
+            "read from Parquet files"
+        ) from None
 
 
 def _column(table: StoredTable, name: str) -> NDArray[Any]:
