@@ -638,3 +638,20 @@ def test_batches_that_do_not_fit_are_refused(second, message):
     rows.parts = [first, second]
     with pytest.raises(ValueError, match=message):
         MABoostClassifier().fit(rows, None)
+
+
+@pytest.mark.parametrize("column", ["a", "colour"])
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_file_without_any_value_in_a_column(column, empty, tmp_path):
+    """As pandas writes it: the column has no type there."""
+    table = frame()[[*FEATURES, "label"]]
+    paths = sorted(write(table, tmp_path / "rows").iterdir())
+    held = pq.read_table(paths[empty])
+    at = held.column_names.index(column)
+    pq.write_table(held.set_column(at, column, pa.nulls(len(held))), paths[empty])
+    table.loc[300 * empty : 300 * empty + 299, column] = None if column == "colour" else np.nan
+    model = MABoostClassifier(n_estimators=3, random_state=0)
+    memory = clone(model).fit(table[FEATURES], table["label"])
+    for source in (tmp_path / "rows", paths):
+        assert_same(clone(model).fit(source, "label"), memory, table[FEATURES])
+        np.testing.assert_array_equal(memory.predict(source), memory.predict(table[FEATURES]))

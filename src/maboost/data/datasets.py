@@ -47,7 +47,24 @@ def opened(paths: str | Path | Sequence[str | Path]) -> Any:
         ) from error
     if not found.files:
         raise TableError(f"{paths}: there is no file in the folder")
-    return found
+    return _with_types(found)
+
+
+def _with_types(dataset: Any) -> Any:
+    """A Dataset whose columns have the types of the first files that have values in them.
+
+    A file without any value in a column is often written with no type for it.
+    """
+    import pyarrow as pa
+
+    schema = dataset.schema
+    empty = {field.name for field in schema if pa.types.is_null(field.type)}
+    for fragment in fragments(dataset) if empty else []:
+        for field in fragment.physical_schema:
+            if field.name in empty and not pa.types.is_null(field.type):
+                empty.remove(field.name)
+                schema = schema.set(schema.get_field_index(field.name), field)
+    return dataset if schema.equals(dataset.schema) else dataset.replace_schema(schema)
 
 
 def _check_path(path: str | Path, alone: bool) -> None:
@@ -117,8 +134,11 @@ def check_files(dataset: Any) -> None:
                 continue
             if column.name not in own.names:
                 raise TableError(f"{fragment.path}: column {column.name!r} is missing")
-            if own.field(column.name).type != column.type:
+            its = own.field(column.name).type
+            if its != column.type and not pa.types.is_null(
+                its
+            ):  # which is a file without values there
                 raise TableError(
-                    f"{fragment.path}: column {column.name!r} is {own.field(column.name).type}, but "
-                    f"{column.type} elsewhere"
+                    f"{fragment.path}: column {column.name!r} is {its}, but {column.type} elsewhere: "
+                    "write it with one type"
                 )

@@ -272,8 +272,11 @@ class StoredTable(Rows):
         import pyarrow as pa
 
         names = self.features if columns is None else columns
+        whole = pa.schema([self.dataset.schema.field(name) for name in names])
         for batch in self._batches(names):
-            yield pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch])
+            untyped = any(pa.types.is_null(column.type) for column in table.schema)
+            yield table.cast(whole) if untyped else table  # a file may have no values in a column
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
