@@ -299,6 +299,33 @@ def test_class_names_with_commas_are_quoted_everywhere(tmp_path):
     assert {len(row) for row in rows} == {3}
 
 
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
+    rows = [f"{i},[/s],:a:" if i % 3 else f"{i},t,[/b]" for i in range(60)]
+    data = written(tmp_path / "rows[red].csv", "x,source,label", rows)
+    out = tmp_path / "m[red].maboost"
+    limits = ("--domain-limit", "[/s]=0.2", "--domain-limit", "t=none")
+    done = run("train", data, "--rounds", 2, "--domain-column", "source", *limits, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "rows[red].csv" in done.stderr.replace("\n", "")
+    assert "source [/s]" in done.stdout
+    assert str(out) in done.stdout
+    shown = run("evaluate", out, data).stdout.splitlines()
+    assert shown[1].split() == ["true", "\\", "predicted", ":a:", "[/b]"]
+
+
+def test_a_long_path_is_shown_whole(tmp_path):
+    data = written(tmp_path / "t.csv", "x,label", [f"{i},{i % 2}" for i in range(20)])
+    out = tmp_path / ("long" * 30)
+    assert str(out) in run("train", data, "--rounds", 2, "--quiet", "--out", out).stdout
+
+
+def test_the_confusion_of_many_classes_is_shown_whole(tmp_path):
+    data = written(tmp_path / "t.csv", "x,label", [f"{i % 60},k{i % 60}" for i in range(300)])
+    _, head, *rows = run("evaluate", trained(tmp_path, data), data).stdout.splitlines()
+    assert set(head.split()[3:]) == {f"k{i}" for i in range(60)}
+    assert {len(row.split()) for row in rows} == {61}
+
+
 # ------------------------------------------------------------------------------------ compressed files
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from maboost.data.files import TableError
 
@@ -23,12 +25,14 @@ __all__ = [
     "find_target",
     "is_number",
     "plain",
+    "show_table",
     "some",
     "told_in_a_line",
 ]
 
 TARGETS = ("target", "label", "class", "y", "outcome")
 INTERRUPTED = 130
+_ANY_WIDTH = 1_000_000
 
 decimal_option = click.option(
     "--decimal",
@@ -102,6 +106,11 @@ def some(names: list[str], most: int = 12) -> str:
     return ", ".join(str(name) or "''" for name in names[:most]) + (
         f", ... ({len(names)} in all)" if len(names) > most else ""
     )
+
+
+def show_table(table: Table) -> None:
+    """Print a table whole: no name in it is markup, and none is cut off for want of room."""
+    Console(highlight=False, markup=False, emoji=False, width=_ANY_WIDTH).print(table)
 
 
 def plain(value: Any) -> Any:

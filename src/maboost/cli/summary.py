@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from maboost.cli.common import plain
+from maboost.cli.common import plain, show_table
 from maboost.cli.words import in_options
 
 __all__ = ["show", "summary"]
@@ -73,4 +72,4 @@ def show(s: dict[str, Any]) -> None:
     for key in FILES:
         if key in s:
             table.add_row(key, s[key])
-    Console(highlight=False).print(table)
+    show_table(table)

@@ -11,6 +11,7 @@ import click
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
+from rich.text import Text
 
 import maboost
 from maboost.cli import checkpoints
@@ -260,23 +261,23 @@ class _Job:
 
     def describe(self, data: Path) -> None:
         """What was inferred, for a person to check."""
-        console = Console(stderr=True, highlight=False)
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         how = f" ({self.inferred})" if self.inferred else ""
         classes, counts = np.unique(self.y, return_counts=True)
         shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
-        console.print(f"[bold]{data}[/bold]: {self.X.num_rows} rows, {len(self.features)} features")
+        size = f": {self.X.num_rows} rows, {len(self.features)} features"
+        console.print(Text.assemble((str(data), "bold"), size))
         console.print(
-            f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}",
-            markup=False,
+            f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}"
         )
         kinds: dict[str, list[str]] = {}
         for name, column in zip(self.features, self.X.columns, strict=True):
             empty = column.null_count == len(column)
             kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
-            console.print(f"{kind:<9} {some(names)}", markup=False)
+            console.print(f"{kind:<9} {some(names)}")
         if self.options["checkpoint"] is not None:
-            console.print(f"checkpoint {checkpoints.told(self.options)}", markup=False)
+            console.print(f"checkpoint {checkpoints.told(self.options)}")
 
     def fit(self, model: Any) -> bool:
         """Fit the model; returns whether training was interrupted."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import maboost
@@ -18,6 +17,7 @@ from maboost.cli.common import (
     check_writable,
     decimal_option,
     plain,
+    show_table,
     some,
     told_in_a_line,
 )
@@ -120,7 +120,7 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
     grid = Table("true \\ predicted", *map(str, classes), box=None)
     for label, row in zip(classes, found["confusion"], strict=True):
         grid.add_row(str(label), *map(str, row))
-    Console(highlight=False).print(grid)
+    show_table(grid)
 
 
 def _labels_column(rest: Any, classes: list[Any]) -> str:
