@@ -162,6 +162,14 @@ def test_missing_integers_are_missing(rng, made):
     same(answers(boost().fit(frame, y), frame), answers(boost().fit(X, y), X))
 
 
+@pytest.mark.parametrize("library", ["pandas Int64", "pandas arrow", "polars", "pyarrow"])
+def test_large_integers_are_rounded_also_where_some_are_missing(library):
+    values = [None, *(10**18 + 1000 * i for i in range(1, N))]
+    X = np.array(values, dtype=float).reshape(-1, 1)
+    frame, y = NULLABLE[library](values), np.arange(N) > N // 2
+    same(answers(boost().fit(frame, y), frame), answers(boost().fit(X, y), X))
+
+
 @pytest.mark.parametrize("made", NULLABLE_BOOLEANS.values(), ids=NULLABLE_BOOLEANS)
 def test_missing_booleans_are_missing(rng, made):
     values = rng.choice(np.array([True, False, None], dtype=object), size=N).tolist()

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -353,6 +354,13 @@ def test_kinds_of_tables(page, kind):
     assert set(names) == ({"a", "b", "c"} if kind in ("polars", "pyarrow") else {"x0", "x1", "x2"})
     at, first = int(found.column("suspect-table", "Row")[0]), sorted(names)[0]
     assert found.column("suspect-table", first)[0] == f"{rows[at, 0]:.6g}"
+
+
+def test_integers_that_floats_do_not_hold(page):
+    ids = pa.table({"id": 10**18 + 1000 * np.arange(40)})
+    y = np.arange(40) > 20
+    shown = page(MABoostClassifier(n_estimators=3).fit(ids, y), X=ids, y=y)
+    assert "No value is missing" in shown.text
 
 
 def test_many_rounds_are_thinned(page):

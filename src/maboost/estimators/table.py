@@ -16,7 +16,7 @@ from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 if TYPE_CHECKING:
     from narwhals import DataFrame, Series
 
-__all__ = ["CategoryCodes", "categorical_mask", "label_array"]
+__all__ = ["CategoryCodes", "categorical_mask", "float_values", "label_array"]
 
 Array = NDArray[np.float64]
 
@@ -348,6 +348,18 @@ def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
     return np.where(codes < 0.0, np.nan, codes)
 
 
+def float_values(column: Series[Any]) -> Array:
+    """A column of numbers or booleans as floats, NaN where it has none.
+
+    Integers that floats do not hold are rounded, as numpy does; Arrow's own cast refuses them.
+    """
+    import narwhals.stable.v2 as nw
+
+    rounded = column.dtype.is_integer() and not isinstance(column.dtype, nw.Int128 | nw.UInt128)
+    values = column if rounded else column.cast(nw.Float64())
+    return np.asarray(values.to_numpy(), dtype=np.float64)
+
+
 def _floats(name: Any, column: Series[Any]) -> Array | None:
     """A column of numbers as floats; None if scikit-learn reads it as it is."""
     import narwhals.stable.v2 as nw
@@ -357,7 +369,7 @@ def _floats(name: Any, column: Series[Any]) -> Array | None:
         wide = dtype.is_decimal() or isinstance(dtype, nw.Int128 | nw.UInt128)
         if dtype.is_float() or not (wide or column.null_count()):
             return None
-        return column.cast(nw.Float64()).to_numpy()
+        return float_values(column)
     if isinstance(dtype, nw.Object | nw.Unknown):
         values = column.to_numpy()
         if values.dtype.kind in "biuf":

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maboost.estimators.table import float_values
 from maboost.report.formats import is_missing
 
 __all__ = ["ColumnFacts", "Rows", "rows_of"]
@@ -132,7 +133,7 @@ class _FrameRows:
         series = self.frame[:, column]
         if not (series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean)):
             return None
-        return np.asarray(series.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+        return float_values(series)
 
     def missing(self) -> NDArray[np.intp]:
         counts = []
