@@ -114,6 +114,26 @@ def test_validation_rows_stop_early(folder, valid):
     assert "validation_error" in json.loads(done.stdout)
 
 
+def test_suspects_are_counted_among_the_rows_trained_on(folder):
+    options = ("--valid", "0.2", "--rounds", 5, "--quiet")
+    done = run("train", folder / "train.csv", *options, "--json")
+    found = json.loads(done.stdout)
+    assert found["rows"] == 569
+    assert found["training_rows"] < 569
+    told = f"{found['suspect_labels']} of {found['training_rows']}"
+    assert told in run("train", folder / "train.csv", *options).stdout
+
+
+def test_a_model_without_rounds_has_neither_errors_nor_suspects(tmp_path):
+    data = tmp_path / "same.csv"
+    data.write_text("x,label\n" + "1,a\n1,b\n" * 20)
+    done = run_process("train", data)
+    assert done.returncode == 0, done.stderr
+    assert "the model predicts the heaviest class, 'a'" in done.stderr
+    assert "training error" not in done.stdout
+    assert "suspect" not in done.stdout
+
+
 def test_a_configuration_file_and_the_command_line_over_it(folder):
     config = folder / "train.toml"
     config.write_text(

@@ -274,6 +274,7 @@ def test_early_stopping(page):
     assert found.tiles["Validation error"] == percent(error)
     assert len(found.column("rounds", "Round")) == len(model.history_)
     assert f"rounds kept: {model.n_iter_}" in found.source
+    assert f"All {len(model.history_)} rounds that were run count" in found.text
     assert f"(of {len(Y)}; the others were held out or have no weight)" in found.text
     assert "other rows or other weights" not in found.text
 
@@ -312,6 +313,7 @@ def test_no_rounds(page):
         warnings.simplefilter("ignore")
         model = MABoostClassifier().fit(rows, y)
     assert not len(model.history_)
+    assert not model.suspect_labels()["is_label_issue"].any()
     found = page(model, X=rows, y=y, X_test=rows, y_test=y)
     assert "the model always answers 0, the heaviest class" in found.text
     assert found.tiles["Training error"] == found.tiles["Certified error"] == "none"

@@ -17,7 +17,7 @@ FILES = {"model": "out", "report": "report", "checkpoint": "checkpoint"}  # and 
 
 def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:
     """What came out, for JSON: `facts` about the table, the certificate, and which files were written."""
-    c = model.certificate_
+    c, suspects = model.certificate_, model.suspect_labels()
     found: dict[str, Any] = {
         "booster": type(model).__name__,
         **facts,
@@ -27,7 +27,8 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
         "training_error": c.measured_error,
         "certified_error": c.error_bound,
         "certified_floor": c.floor,
-        "suspect_labels": int(model.suspect_labels()["is_label_issue"].sum()),
+        "training_rows": len(suspects),
+        "suspect_labels": int(suspects["is_label_issue"].sum()),
     }
     if hasattr(model, "smoothness_"):
         found["smoothness"] = model.smoothness_
@@ -53,11 +54,11 @@ def show(s: dict[str, Any]) -> None:
     """The summary for a person."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("rounds", f"{s['rounds']} ({in_options(s['stopped'])})")
-    table.add_row("training error", f"{s['training_error']:.2%}")
-    floor = (
-        f", nothing is promised below {s['certified_floor']:.2%}" if s["certified_floor"] else ""
-    )
-    table.add_row("certified", f"at most {s['certified_error']:.2%}{floor}")
+    if s["rounds"]:
+        table.add_row("training error", f"{s['training_error']:.2%}")
+        floor = s["certified_floor"]
+        below = f", nothing is promised below {floor:.2%}" if floor else ""
+        table.add_row("certified", f"at most {s['certified_error']:.2%}{below}")
     if "validation_error" in s:
         table.add_row("validation error", f"{s['validation_error']:.2%}")
     if "smoothness" in s:
@@ -68,7 +69,8 @@ def show(s: dict[str, Any]) -> None:
             f"source {name}",
             f"error {g['training_error']:.2%}, certified {g['certified_error']:.2%} ({limit})",
         )
-    table.add_row("suspect labels", f"{s['suspect_labels']} of {s['rows']}")
+    if s["rounds"]:
+        table.add_row("suspect labels", f"{s['suspect_labels']} of {s['training_rows']}")
     for key in FILES:
         if key in s:
             table.add_row(key, s[key])

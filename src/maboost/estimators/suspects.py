@@ -29,6 +29,8 @@ class Evidence:
         The normalised margin after the last round, and its mean over the rounds.
     mean_weight : array
         The mean density over the rounds: 1 is a row's own share.
+    rounds : int
+        How many there were; without any, no label was voted against.
     """
 
     kept: NDArray[np.bool_]
@@ -37,6 +39,7 @@ class Evidence:
     margin: Array
     mean_margin: Array
     mean_weight: Array
+    rounds: int
 
     @classmethod
     def of(cls, run: Run, kept: NDArray[np.bool_]) -> Evidence:
@@ -52,13 +55,14 @@ class Evidence:
             run.game.worst_margins(run.margins) / (run.total_step or 1.0),
             run.trust,
             run.push,
+            run.rounds,
         )
 
     @classmethod
     def of_one_class(cls, kept: NDArray[np.bool_]) -> Evidence:
         """Of rows that no round was needed for: every label is right."""
         classes, ones = np.zeros(int(kept.sum()), dtype=np.uint8), np.ones(int(kept.sum()))
-        return cls(kept, classes, classes, ones, ones, ones)
+        return cls(kept, classes, classes, ones, ones, ones, 0)
 
     @property
     def rows(self) -> NDArray[np.intp]:
@@ -78,7 +82,7 @@ class Evidence:
         quality = self.quality()
         return pd.DataFrame(
             {
-                "is_label_issue": self.mean_margin <= 0.0,
+                "is_label_issue": (self.mean_margin <= 0.0) & (self.rounds > 0),
                 "label_quality": quality,
                 "given_label": classes[self.given],
                 "predicted_label": classes[self.predicted],

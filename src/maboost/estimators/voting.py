@@ -206,12 +206,14 @@ class Voting:
         stays wrong however hard it is pushed is suspicious. The quality of a label is the row's margin,
         half of it after the last round and half the mean over all rounds, from -1..1 to 0..1; a label is
         an issue if the mean over the rounds is not positive (the last vote may still have come round to it).
+        All rounds that were run count, also those after the best one, which `early_stopping` does not
+        keep; without any round no label is an issue.
 
         Returns
         -------
         DataFrame
             With cleanlab's columns `is_label_issue`, `label_quality` (0 to 1, low is suspicious),
-            `given_label` and `predicted_label`, and the row's `mean_weight` over the rounds (1 is its
+            `given_label` and `predicted_label` (the vote of all rounds that were run), and the row's `mean_weight` over the rounds (1 is its
             own share); indexed by the position of the row in X, the most suspicious first.
         """
         return self._per_row("_evidence", "suspect_labels()").table(self.classes_)

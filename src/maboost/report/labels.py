@@ -152,7 +152,7 @@ def suspect_section(subject: Subject) -> Section:
     table = subject.suspects
     if table is None:
         return Section("suspects", heading, [Note(subject.why_no_suspects)])
-    blocks: list[Any] = [Paragraph(_explained())]
+    blocks: list[Any] = [Paragraph(_explained(subject))]
     if not subject.max_suspects:
         blocks.append(Note("The rows are left out, as asked: `model.suspect_labels()` has them."))
         return Section("suspects", heading, blocks)
@@ -173,13 +173,15 @@ def suspect_section(subject: Subject) -> Section:
     return Section("suspects", heading, blocks)
 
 
-def _explained() -> str:
+def _explained(subject: Subject) -> str:
+    run = len(subject.model.history_)
+    kept = f" All {run} rounds that were run count, not only the {subject.rounds} of the model."
     return (
         "The quality of a label is how far the vote supported it, after the last round and on average "
         "over the rounds: 1 is full support, 0 none. A label is an issue if the rounds on average "
         "voted against it. The weight is how hard boosting pushed on the row; 1 is its own share. Rows "
         "are counted from 0."
-    )
+    ) + (kept if subject.rounds < run else "")
 
 
 def _worst(table: Any, most: int) -> Any:
