@@ -279,7 +279,8 @@ def test_one_class(tmp_path):
 def test_huge_cardinality(tmp_path):
     rows = "".join(f"id{i},{i % 7},{i % 2}\n" for i in range(600))
     (tmp_path / "ids.csv").write_text("id,x,y\n" + rows)
-    refused("column 'id' has 600 categories", "train", tmp_path / "ids.csv")
+    lines = refused("column 'id' has 600 categories", "train", tmp_path / "ids.csv")
+    assert lines[-1].endswith("or leave it out by --drop")
     assert run("train", tmp_path / "ids.csv", "--drop", "id", "--rounds", 2).returncode == 0
 
 
@@ -374,6 +375,10 @@ def test_limits_of_sources(folder):
         "--domain-limit",
         "north=1.5",
     )
+    refused(
+        "--domain-limit 'north=none' is a second limit of source 'north'",
+        *train, *north, *south, "--domain-limit", "north=none",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

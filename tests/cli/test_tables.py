@@ -230,7 +230,7 @@ def test_a_column_without_a_name_is_seen_and_can_be_dropped(tmp_path):
 def test_two_columns_of_a_name(codes, tmp_path):
     model, *_ = codes
     data = written(tmp_path / "dup.csv", "a,a,label", ["1,2,x", "3,4,y"])
-    refused("several columns are called 'a'", "train", data)
+    refused("several columns are called 'a': the first line must give each", "train", data)
     refused("several columns are called 'a'", "predict", model, data)
 
 
@@ -250,6 +250,52 @@ def test_a_file_that_is_not_utf8(codes, tmp_path, text, encoding):
 def test_text_columns_that_are_not_utf8(codes, tmp_path):
     (tmp_path / "other.csv").write_bytes("x,code,label\n1,é,2\n".encode("latin-1"))
     refused("other.csv: is not UTF-8 text", "predict", codes[0], tmp_path / "other.csv")
+
+
+@pytest.mark.parametrize("suffix", ["feather", "xlsx", "data"])
+def test_a_file_that_is_no_text(codes, tmp_path, suffix):
+    data = tmp_path / f"rows.{suffix}"
+    frame = pd.read_csv(codes[1])
+    write = {"feather": frame.to_feather, "xlsx": np.savez, "data": frame.to_parquet}[suffix]
+    with data.open("wb") as file:
+        write(file)
+    message = f"{data}: is no text, and so no CSV file: save it as CSV, or as Parquet"
+    refused(message, "train", data)
+    refused(message, "predict", codes[0], data)
+
+
+def test_a_separator_that_is_not_known(tmp_path):
+    data = written(tmp_path / "t.csv", "x|label", ["1|a", "2|b"])
+    message = (
+        "no column is left to learn from: the columns are x|label, and the target is 'x|label'. "
+    )
+    refused(message + "Columns are separated by commas, semicolons or tabs", "train", data)
+
+
+def test_names_with_spaces_at_their_ends_are_quoted(tmp_path):
+    data = written(tmp_path / "t.csv", "x, label", ["1,a", "2,b"])
+    refused("there are x, ' label'", "train", data, "--target", "label")
+
+
+def test_columns_of_no_use_beside_the_labels(tmp_path):
+    columns = {"x": range(20), "label": ["a", "b"] * 10, "list": [[1, 2]] * 20}
+    pd.DataFrame(columns).to_parquet(tmp_path / "t.parquet")
+    model = trained(tmp_path, tmp_path / "t.parquet", "--drop", "list")
+    assert evaluated(model, tmp_path / "t.parquet")["target"] == "label"
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (["1", ""], "--weight-column 'w' is missing in 10 of 20 rows: give them a weight"),
+        (["0", "0"], "--weight-column is 0 in all rows: give some of them a positive weight"),
+    ],
+    ids=["missing", "zero"],
+)
+def test_weights_that_are_none(tmp_path, weights, message):
+    rows = [f"{i},{weights[i % 2]},{i % 2}" for i in range(20)]
+    data = written(tmp_path / "t.csv", "x,w,label", rows)
+    refused(message, "train", data, "--weight-column", "w")
 
 
 # ------------------------------------------------------------------------------------------- the target
@@ -274,6 +320,16 @@ def test_a_column_with_another_use_is_not_taken_for_the_target(tmp_path, options
     done = run("train", data, "--rounds", 2, "--json", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target"] == target
+
+
+def test_a_target_without_values(tmp_path):
+    data = written(tmp_path / "t.csv", "x,z,", [f"{i},{i % 2}," for i in range(20)])
+    refused("the target '' has no values: choose another by --target", "train", data)
+
+
+def test_a_target_of_fractions(tmp_path):
+    data = written(tmp_path / "t.csv", "x,label", [f"{i},{i / 8}" for i in range(20)])
+    refused("the target 'label' holds 0.125, which is not a class. This is", "train", data)
 
 
 def test_a_target_is_neither_dropped_nor_a_weight(tmp_path):

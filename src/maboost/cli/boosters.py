@@ -84,5 +84,9 @@ def _limits(options: dict[str, Any]) -> dict[str, float | None]:
             raise TableError(
                 f"--domain-limit {text!r} must be in (0, 1), or none for a source that must be right"
             )
+        if name in limits:
+            raise TableError(
+                f"--domain-limit {text!r} is a second limit of source {name!r}: give one"
+            )
         limits[name] = None if none else float(value)
     return limits

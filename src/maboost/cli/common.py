@@ -102,10 +102,9 @@ def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
 
 
 def some(names: list[str], most: int = 12) -> str:
-    """The first names, and how many there are."""
-    return ", ".join(str(name) or "''" for name in names[:most]) + (
-        f", ... ({len(names)} in all)" if len(names) > most else ""
-    )
+    """The first names, and how many there are; quoted where their ends would not be seen."""
+    shown = [name if name and name == name.strip() else repr(name) for name in names[:most]]
+    return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
 def show_table(table: Table) -> None:

@@ -164,7 +164,10 @@ class _Job:
         left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:
-            raise TableError("no column is left to learn from")
+            raise TableError(
+                f"no column is left to learn from: the columns are {some(table.column_names)}, and the "
+                f"target is {self.target!r}. Columns are separated by commas, semicolons or tabs"
+            )
         self.X, self.y = table.select(self.features), self._labels(table)
         for field in self.X.schema:
             if kind_of(field.type) not in (YES_NO, NUMBERS, TEXT):
@@ -191,6 +194,10 @@ class _Job:
 
     def _labels(self, table: Any) -> np.ndarray[Any, Any]:
         column = table.column(self.target)
+        if column.null_count == len(column):
+            raise TableError(
+                f"the target {self.target!r} has no values: choose another by --target"
+            )
         if column.null_count:
             raise TableError(
                 f"the target {self.target!r} is missing in {column.null_count} of {len(column)} rows: "
@@ -214,16 +221,17 @@ class _Job:
                 f"the target {self.target!r} has {count} different values: it is not a class. This is a "
                 "classifier; choose another --target, or group its values"
             )
+        if labels.dtype.kind == "f" and (parts := labels[labels != np.floor(labels)]).size:
+            raise TableError(
+                f"the target {self.target!r} holds {parts[0].item()!r}, which is not a class. This is a "
+                "classifier; choose another --target, or group its values"
+            )
         return labels
 
     def _fit_options(self, table: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if "weight" in self.roles:
-            name = self.roles["weight"]
-            try:
-                found["sample_weight"] = np.array(table.column(name).to_pylist(), dtype=float)
-            except (TypeError, ValueError):
-                raise TableError(f"--weight-column {name!r} is not a column of numbers") from None
+            found["sample_weight"] = self._weights(table.column(self.roles["weight"]))
         if "domain" in self.roles:
             found["sample_domain"] = self._sources(table.column(self.roles["domain"]))
         valid = self.options["valid"]
@@ -235,6 +243,18 @@ class _Job:
             found["X_val"] = other.select(self.features)
             found["y_val"] = trained.labels(valid, self.target, other.column(self.target))
         return found
+
+    def _weights(self, column: Any) -> np.ndarray[Any, Any]:
+        name = self.roles["weight"]
+        if column.null_count:
+            raise TableError(
+                f"--weight-column {name!r} is missing in {column.null_count} of {len(column)} rows: give "
+                "them a weight, or leave them out"
+            )
+        try:
+            return np.array(column.to_pylist(), dtype=float)
+        except (TypeError, ValueError):
+            raise TableError(f"--weight-column {name!r} is not a column of numbers") from None
 
     def _sources(self, column: Any) -> np.ndarray[Any, Any]:
         if column.null_count:

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 import maboost
-from maboost.cli.columns import TrainedColumns
+from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
 from maboost.cli.common import (
     check_apart,
     check_writable,
@@ -126,7 +126,8 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
 def _labels_column(rest: Any, classes: list[Any]) -> str:
     """The one column that is no feature and holds nothing but the model's classes."""
     known = set(classes)
-    fitting = [n for n in rest.column_names if set(rest.column(n).unique().to_pylist()) <= known]
+    readable = [f.name for f in rest.schema if kind_of(f.type) in (YES_NO, NUMBERS, TEXT)]
+    fitting = [n for n in readable if set(rest.column(n).unique().to_pylist()) <= known]
     if len(fitting) != 1:
         what = "none" if not fitting else "several"
         raise TableError(

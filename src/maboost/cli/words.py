@@ -37,7 +37,16 @@ _PHRASES = [
     ),
     (r"data passed to `sample_weight`", "--weight-column"),
     (r"(?<!\w)sample_weight(?!\w)", "--weight-column"),
+    (
+        r"Sample weights must contain at least one non-zero number\.",
+        "--weight-column is 0 in all rows: give some of them a positive weight",
+    ),
+    (r"error_limits names", "--domain-limit names"),
     (r"max_bins=(\d+)", r"\1"),
+    (
+        r"merge rare ones, or turn the column into numbers",
+        "merge rare ones, turn the column into numbers, or leave it out by --drop",
+    ),
     (r"(?<!\S)resume=True", "--resume"),
     (r"(?<!\S)resume=False", "--no-resume"),
 ]

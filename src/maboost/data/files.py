@@ -97,7 +97,10 @@ def _with_empty_columns_as_numbers(table: Any) -> Any:
 def _check_names(path: Path, names: list[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise TableError(f"{path}: several columns are called {twice[0]!r}")
+        raise TableError(
+            f"{path}: several columns are called {twice[0]!r}: the first line must give each a name of "
+            "its own"
+        )
 
 
 def _parquet(path: Path) -> Any:
@@ -155,7 +158,13 @@ def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
     import pyarrow as pa
 
     with pa.input_stream(path) as file:
-        lines = file.read(_LONGEST_LINE).splitlines(keepends=True)
+        text = file.read(_LONGEST_LINE)
+    if b"\0" in text and text[:2] not in (BOM_UTF16_LE, BOM_UTF16_BE):
+        raise TableError(
+            f"{path}: is no text, and so no CSV file: save it as CSV, or as Parquet under a name that ends "
+            "in .parquet"
+        )
+    lines = text.splitlines(keepends=True)
     rows = dropwhile(lambda line: not line.strip(), lines)
     return next(rows, b"").decode("utf-8-sig"), (line.decode() for line in rows)
 
