@@ -287,7 +287,7 @@ def test_huge_cardinality(tmp_path):
 def test_a_missing_label(tmp_path):
     (tmp_path / "y.csv").write_text("x,y\n1,a\n2,\n3,b\n")
     refused(
-        "the target 'y' is missing in 1 of 3 rows: leave those rows out",
+        "the target 'y' is missing in 1 of 3 rows: leave those rows out (in CSV files no class can be called NA",
         "train",
         tmp_path / "y.csv",
     )

@@ -43,6 +43,11 @@ def test_a_column_without_values_is_one_of_numbers(tmp_path):
     assert str(read_table(tmp_path / "t.csv").schema.field("b").type) == "double"
 
 
+def test_what_is_read_as_missing_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "reports.md").read_text()
+    assert [word for word in files.MISSING if word and f"`{word}`" not in page] == []
+
+
 def test_decimal_commas_in_a_column_of_text_that_is_to_be_text(tmp_path):
     (tmp_path / "t.csv").write_text("a;b\n1,5;1\n2,5;2\n")
     with pytest.raises(TableError, match="decimal commas"):

@@ -201,7 +201,7 @@ class _Job:
         if column.null_count:
             raise TableError(
                 f"the target {self.target!r} is missing in {column.null_count} of {len(column)} rows: "
-                "leave those rows out"
+                "leave those rows out (in CSV files no class can be called NA, None or ?)"
             )
         if kind_of(column.type) not in (YES_NO, NUMBERS, TEXT):
             raise TableError(
