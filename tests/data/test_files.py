@@ -92,3 +92,18 @@ def test_a_pipe_is_not_an_empty_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TableError, match="is a pipe"):
         read_table(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz"])
+def test_a_name_that_says_tabs_gets_tabs(tmp_path, name):
+    write_table({"a": [1, 2], "b": ["x", "y,z"]}, tmp_path / name)
+    assert read_table(tmp_path / name).to_pydict() == {"a": [1, 2], "b": ["x", "y,z"]}
+    if name == "t.tsv":
+        assert (tmp_path / name).read_text().splitlines()[1] == '1\t"x"'
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.feather"])
+def test_no_csv_under_the_name_of_another_format(tmp_path, name):
+    with pytest.raises(TableError, match=r"give a name that ends in \.csv or \.parquet"):
+        write_table({"a": [1]}, tmp_path / name)
+    assert not (tmp_path / name).exists()

@@ -26,6 +26,7 @@ _COMPRESSIONS = {
     ".lz4": "lz4",
     ".zst": "zstd",
 }  # as pyarrow reads them
+_OTHERS = {".arrow", ".feather", ".json", ".ods", ".orc", ".xls", ".xlsx", ".zip"}
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -179,6 +180,10 @@ def write_table(columns: dict[str, Any], path: str | Path) -> None:
     import pyarrow as pa
 
     table, path = pa.table(columns), Path(path)
+    if path.suffix.lower() in _OTHERS:
+        raise TableError(
+            f"{path}: {path.suffix} files are not written; give a name that ends in .csv or .parquet"
+        )
     try:
         with whole_file(path) as file:
             if path.suffix.lower() in (".parquet", ".pq"):
@@ -196,10 +201,11 @@ def _write_csv(table: Any, file: IO[bytes], path: Path) -> None:
     from pyarrow import csv
 
     compression = _COMPRESSIONS.get(path.suffix)
+    options = csv.WriteOptions(delimiter="\t" if ".tsv" in path.suffixes else ",")
     if compression is None:
-        csv.write_csv(table, file)
+        csv.write_csv(table, file, options)
         return
     packed = pa.BufferOutputStream()  # a compressed stream closes what it writes to
     with pa.CompressedOutputStream(packed, compression) as stream:
-        csv.write_csv(table, stream)
+        csv.write_csv(table, stream, options)
     file.write(packed.getvalue())
