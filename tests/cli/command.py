@@ -9,7 +9,7 @@ from pathlib import Path
 
 from maboost.cli import main
 
-COMMAND = [sys.executable, "-m", "maboost.cli"]
+COMMAND = [sys.executable, "-m", "maboost"]
 
 
 def run_process(*arguments):

@@ -486,7 +486,7 @@ def test_ctrl_c_leaves_the_rounds_done(folder, tmp_path):
 
 def test_a_closed_pipe_is_no_error(folder):
     done = subprocess.run(
-        f"{sys.executable} -m maboost.cli predict {folder / 'model.maboost'} {folder / 'rows.csv'} | head -1",
+        f"{sys.executable} -m maboost predict {folder / 'model.maboost'} {folder / 'rows.csv'} | head -1",
         shell=True, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout == "prediction\n"

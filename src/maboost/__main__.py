@@ -1,4 +1,4 @@
-"""``python -m maboost.cli``."""
+"""``python -m maboost``."""
 
 from maboost.cli import main
 
