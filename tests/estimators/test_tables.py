@@ -208,6 +208,19 @@ def test_sparse_equals_dense(rng, made):
         same(answers(model, X), expected)
 
 
+@pytest.mark.parametrize("made", [sp.csr_matrix, sp.csc_matrix])
+def test_entries_that_stand_twice_are_summed(rng, made):
+    X = rng.normal(size=(N, 5)) * (rng.random((N, 5)) < 0.3)
+    y = X[:, 0] - X[:, 1] > 0.1
+    once = made(X)
+    twice = made(
+        (np.repeat(once.data / 2, 2), np.repeat(once.indices, 2), 2 * once.indptr), shape=X.shape
+    )
+    for model in (boost(), HistTreeClassifier()):
+        same(answers(model.fit(twice, y), twice), answers(model.fit(X, y), X))
+    assert twice.nnz == 2 * once.nnz  # the user's own matrix is as it was
+
+
 def test_a_pandas_frame_may_be_sparse(rng):
     X = rng.integers(0, 3, size=(N, 3)) * (rng.random((N, 3)) < 0.3)
     frame = pd.DataFrame.sparse.from_spmatrix(sp.csr_matrix(X), columns=list("abc"))

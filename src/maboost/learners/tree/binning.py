@@ -87,7 +87,7 @@ def bins_of(
     columns = X.shape[1]
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
     if sp.issparse(X):
-        X = X.tocsc()
+        X = _by_column(X)
     grid, _ = integer_weights(weights, comm)
 
     def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
@@ -97,6 +97,15 @@ def bins_of(
     for j in np.flatnonzero(is_category).tolist():
         _check_categories(edges[j], max_bins, j)
     return Bins(edges, is_category)
+
+
+def _by_column(X: Any) -> Any:
+    """A sparse table as CSC in which no entry stands twice: where it does, its value is their sum."""
+    columns = X.tocsc()
+    if not columns.has_canonical_format:
+        columns = columns.copy() if columns is X else columns
+        columns.sum_duplicates()
+    return columns
 
 
 def _column(X: Any, j: int, grid: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
@@ -210,7 +219,7 @@ def bin_columns(
     n, columns = X.shape
     by_row, by_column = np.empty((n, columns), dtype=BIN), np.empty((columns, n), dtype=BIN)
     if sp.issparse(X):
-        _bin_sparse(X.tocsc(), bins, by_column)
+        _bin_sparse(_by_column(X), bins, by_column)
         threads.over(n, lambda a, b: np.copyto(by_row[a:b], by_column[:, a:b].T))
         return by_row, by_column
     bin_rows(X, bins, by_row, by_column, threads)
