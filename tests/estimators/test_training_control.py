@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import average_precision_score, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
@@ -311,6 +311,16 @@ def test_scorers_of_several_classes():
     model = SmoothBoostClassifier(n_estimators=5, scoring="roc_auc_ovr", random_state=0)
     model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
     assert np.all(model.history_["val_score"] > 0.8)
+
+
+@pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=1)])
+def test_a_scorer_sees_the_votes_of_several_classes(estimator):
+    X, y = WINE
+    model = MABoostClassifier(estimator, n_estimators=5, scoring="average_precision")
+    model.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
+    stages = model.staged_decision_function(X[1::2])
+    expected = [average_precision_score(y[1::2], votes) for votes in stages]
+    assert model.history_["val_score"] == pytest.approx(expected, abs=1e-9)
 
 
 def test_an_unknown_scorer_is_an_error():

@@ -78,7 +78,7 @@ class Score:
         view.__class__ = type("Watching", (_Watching, type(model)), {})
 
         def compute(watch: Validation, margins: Array, comm: Communicator) -> float:
-            view._fixed = _votes(watch, margins)
+            view._fixed = _votes(watch, margins, run.total_step)
             view.probability_scale_ = probability_scale(margins, watch.base, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
             try:
@@ -124,15 +124,19 @@ def _negative_log_loss(watch: Validation, margins: Array, comm: Communicator) ->
     return -log_loss(margins, watch.base, scale, comm)
 
 
-def _votes(watch: Validation, margins: Array) -> Array:
-    """Votes with these margins: those of more than two classes up to a number common to a row."""
+def _votes(watch: Validation, margins: Array, total: float) -> Array:
+    """The votes that have these margins; those of more than two classes sum to the steps' total.
+
+    They are rounded, so that rows with equal votes have them here too, whatever their labels.
+    """
     labels = watch.game.labels
     if watch.game.width == 1:
         return margins[:, 0] * (2.0 * labels - 1.0)
     votes = np.zeros((len(labels), watch.game.n_classes))
     wrong = np.arange(watch.game.n_classes)[None, :] != labels[:, None]
     votes[wrong] = -margins.reshape(-1)
-    return votes
+    votes += (total - votes.sum(axis=1, keepdims=True)) / watch.game.n_classes
+    return total * np.round(votes / total, 12)
 
 
 class Progress:
