@@ -207,6 +207,11 @@ def test_error_limits_lie_strictly_between_zero_and_one(limit):
         ({"a": 0.1, "b": None, "c": 0.2}, SOURCE, r"error_limits names \['c'\], but no row"),
         ({"a": 0.1}, SOURCE, r"sample_domain has \['b'\], which error_limits does not name"),
         (None, SOURCE, r"sample_domain has \['a', 'b'\], which error_limits does not name"),
+        (
+            {1: 0.1, "b": None},
+            np.array([1, "b"] * 30, dtype=object),
+            "sample_domain has names that",
+        ),
         ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry a row \(60\), got shape \(7,\)"),
     ],
 )

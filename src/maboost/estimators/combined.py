@@ -252,7 +252,14 @@ class CombinedBoostClassifier(BoostingClassifier):
             limits = dict(self.error_limits or {})
         refuse_missing(sample_domain, "sample_domain", "sources")
         sources = rows.of_kept(sample_domain, "sample_domain")
-        members = {name: sources == name for name in distinct_values(sources, rows.comm).tolist()}
+        try:
+            names = distinct_values(sources, rows.comm).tolist()
+        except TypeError as error:
+            raise ValueError(
+                f"sample_domain has names that have no order among them ({error}): make them all text "
+                "or all numbers"
+            ) from None
+        members = {name: sources == name for name in names}
         for name in members:
             if name not in limits and isinstance(name, int) and name < 0:
                 limits[name] = None
@@ -278,5 +285,5 @@ class CombinedBoostClassifier(BoostingClassifier):
         empty = sorted(named - found, key=str)
         if empty:
             raise ValueError(
-                f"error_limits names {empty!r}, but no row of positive weight is there"
+                f"error_limits names {empty!r}, but no row of positive weight is there to train on"
             )
