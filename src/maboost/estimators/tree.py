@@ -33,7 +33,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     """A decision tree on binned features, made for boosting under extreme weights.
 
     Weights are summed in fixed point, so that the tree is the same for any order of rows and any
-    number of threads, and a weight of 2 is the row twice.
+    number of threads, and a weight of 2 is the row twice. Only `min_samples_leaf` counts rows, and so does
+    the way of missing values at a node that had none in the fit: they go to the side of more rows.
 
     Parameters
     ----------
