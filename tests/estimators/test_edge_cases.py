@@ -6,8 +6,10 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -419,6 +421,31 @@ def test_an_estimator_that_refuses_a_single_class():
     assert kinds == ["LogisticRegression", "DummyClassifier"]
     np.testing.assert_array_equal(model.history_["rows_used"], [4, 1])
     np.testing.assert_array_equal(model.estimators_[1].predict(X), [1, 1, 1, 1])
+
+
+def test_a_pipeline_may_fill_in_missing_values():
+    rows = np.where(np.arange(len(X))[:, None] % 7, X, np.nan)
+    estimator = make_pipeline(SimpleImputer(), DecisionTreeClassifier(max_depth=1))
+    model = MABoostClassifier(estimator, n_estimators=3).fit(rows, y)
+    assert model.predict(rows).shape == y.shape
+    with pytest.raises(ValueError, match="LogisticRegression does not accept missing values"):
+        MABoostClassifier(make_pipeline(LogisticRegression())).fit(rows, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_estimator_may_predict_a_column(n_classes):
+    class Column(DecisionTreeClassifier):
+        def predict(self, X):
+            return super().predict(X)[:, None]
+
+    labels = np.arange(len(X)) % n_classes
+    votes = [
+        MABoostClassifier(kind(max_depth=2, random_state=0), n_estimators=3, random_state=0)
+        .fit(X, labels)
+        .decision_function(X)
+        for kind in (DecisionTreeClassifier, Column)
+    ]
+    np.testing.assert_array_equal(*votes)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=str)

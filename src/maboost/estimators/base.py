@@ -277,7 +277,11 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return super().set_params(**params)
 
     def _allows_nan(self) -> bool:
-        return bool(get_tags(self._default_estimator()).input_tags.allow_nan)
+        """Whether the estimator may see NaN; a pipeline, which may begin with an imputer, looks for itself."""
+        from sklearn.pipeline import Pipeline  # who imports the library need not wait for it
+
+        estimator = self._default_estimator()
+        return isinstance(estimator, Pipeline) or bool(get_tags(estimator).input_tags.allow_nan)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")

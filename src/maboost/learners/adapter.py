@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from maboost.learners.base import Hypothesis, Producer
 
@@ -48,7 +48,7 @@ class EstimatorHypothesis:
     def scores(self, X: Any) -> Array:
         K = len(self.classes)
         if self.response == "votes":
-            predicted = np.asarray(self.estimator.predict(X))
+            predicted = column_or_1d(self.estimator.predict(X))  # some give a column
             chosen = np.minimum(np.searchsorted(self.classes, predicted), K - 1)
             if not np.all(self.classes[chosen] == predicted):
                 raise ValueError(
