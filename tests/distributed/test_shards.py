@@ -159,7 +159,7 @@ def test_weights_and_classes_by_dictionary():
     X, y = table(200, classes=3)
     model = MABoostClassifier(n_estimators=5, class_weight={0: 2.0, 2: 0.5}, random_state=0)
     check(model, 3, X, y)
-    with pytest.raises(ValueError, match=r"class_weight names classes that are not in y: \[7\]"):
+    with pytest.raises(ValueError, match=r"class_weight names \[7\], which are not in y"):
         fit_shards(
             MABoostClassifier(class_weight={7: 1.0}), shares(200, 2, np.random.default_rng(0)), X, y
         )

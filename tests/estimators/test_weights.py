@@ -273,7 +273,7 @@ def test_class_weight_zero_leaves_a_class_out():
 @pytest.mark.parametrize(
     ("class_weight", "message"),
     [
-        ({7: 2.0}, r"class_weight names classes that are not in y: \[7\]"),
+        ({7: 2.0}, r"class_weight names \[7\], which are not in y"),
         ({0: -1.0}, r"class_weight must be finite and at least 0, got \{0: -1.0\}"),
         ({0: np.inf}, r"class_weight must be finite and at least 0, got \{0: inf\}"),
         ({0: 0.0, 1: 0.0}, r"class_weight=.* leaves no row with positive weight"),
@@ -284,3 +284,10 @@ def test_class_weights_that_make_no_sense(class_weight, message):
     X, y = data(2)
     with pytest.raises(ValueError, match=message):
         fit("entropy", "tree", X, y, class_weight=class_weight)
+
+
+def test_class_weights_may_name_a_class_that_a_fold_lacks():
+    X, y = data(2)
+    named = fit("entropy", "tree", X, y, class_weight={0: 2.0, 1: 2.0, 7: 3.0})
+    plain = fit("entropy", "tree", X, y)
+    np.testing.assert_array_equal(named.decision_function(X), plain.decision_function(X))

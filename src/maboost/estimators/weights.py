@@ -147,10 +147,14 @@ def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Comm
         return factors[codes]
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be 'balanced', a dict or None, got {class_weight!r}")
-    unknown = [c for c in class_weight if c not in set(classes.tolist())]
-    if unknown:
-        raise ValueError(f"class_weight names classes that are not in y: {unknown!r}")
-    factors = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
+    there = classes.tolist()
+    unknown, unnamed = set(class_weight) - set(there), set(there) - set(class_weight)
+    if unknown and unnamed:  # a fold may lack a rare class; but this looks like another spelling
+        raise ValueError(
+            f"class_weight names {sorted(unknown, key=str)!r}, which are not in y, and not "
+            f"{sorted(unnamed, key=str)!r}, which are"
+        )
+    factors = np.array([float(class_weight.get(c, 1.0)) for c in there])
     if np.any(~np.isfinite(factors)) or np.any(factors < 0.0):
         raise ValueError(f"class_weight must be finite and at least 0, got {class_weight!r}")
     return factors[codes]
