@@ -290,6 +290,32 @@ def test_madaboost(step, problem):
         assert run.margins.min() >= certified - slack(certified)
 
 
+TIGHT = {
+    "entropy": lambda: maboost(),
+    "euclidean": lambda: maboost("euclidean"),
+    "capped": lambda: maboost("euclidean", CappedSimplex(30.0)),
+    "sparse": lambda: sparseboost(),
+    "mada": lambda: madaboost(),
+}
+
+
+@pytest.mark.parametrize("name", TIGHT)
+@given(seed=seeds, n=st.integers(2, 12), weighted=st.booleans())
+@examples(40)
+def test_rounding_breaks_no_bound_that_is_met_exactly(name, seed, n, weighted):
+    """A hypothesis that abstains here and is right there: the mass ends evenly on what is wrong."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, size=n)
+    abstains = np.arange(n) < rng.integers(1, n)
+    weights = rng.uniform(0.2, 3.0, size=n) if weighted else np.ones(n)
+    run = Problem(labels, weights, np.where(abstains, 0.0, 2.0 * labels - 1.0)[None]).run(
+        TIGHT[name]()
+    )
+    for record in rounds(run, 3):
+        assert record.train_error <= record.error_bound
+        assert record.soft_margin >= record.margin_bound
+
+
 @given(problem=problems, k=st.floats(1.05, 6.0), cap=st.floats(1.0, 6.0))
 @examples(30)
 def test_floors(problem, k, cap):

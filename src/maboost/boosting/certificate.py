@@ -25,7 +25,7 @@ __all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound"]
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 1e-12  # what may be left of 1 - G where it cancels to nothing
+_ROUNDING = 1e-12  # of sums of gains, and of what follows from them: bounds are further off by that
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class ErrorBound:
         return cls(ascent.regularizer, 0.0, measure.width, min(floor, 1.0))
 
     def pairs(self, gain: float) -> float:
-        """The largest base mass of wrong pairs that a total gain allows."""
+        """The largest base mass of wrong pairs that a total gain allows, rounded up."""
         if self.potential:
-            return min(max(1.0 - self.potential * gain, _ROUNDING), 1.0)
-        return self.regularizer.error_level(gain)
+            return min(_left(self.potential * gain), 1.0)
+        return min(self.regularizer.error_level(gain) * (1.0 + _ROUNDING), 1.0)
 
     def __call__(self, gain: float) -> float:
         return min(1.0, max(self.floor, self.width * self.pairs(gain)))
@@ -80,6 +80,11 @@ class ErrorBound:
     def of_group(self, gain: float, share: float, limit: float | None) -> float:
         r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`."""
         return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
+
+
+def _left(gain: float) -> float:
+    """What is left of a potential of one, rounded up."""
+    return max(1.0 - gain, 0.0) + _ROUNDING
 
 
 def _potential(ascent: MirrorAscent) -> float:
@@ -126,8 +131,8 @@ class MarginBound:
 
     def __call__(self, gain: float) -> float:
         if not self.potential:
-            return gain - self.start
-        share = max(1.0 - self.potential * gain, _ROUNDING) / self.lightest
+            return gain - self.start - _ROUNDING * (abs(gain) + self.start)
+        share = _left(self.potential * gain) / self.lightest
         if not self.squares:
             return (1.0 - share) / self.potential
         # no mass above one, which a penalty would count
