@@ -86,6 +86,26 @@ def test_categorical_stump_is_the_best_subset(seed):
     assert unseen == gone
 
 
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(0, 10**6), st.sampled_from([3, 4]), st.sampled_from([0.0, 0.2]))
+def test_voting_stump_of_categories_is_the_best_of_all(seed, n_classes, missing):
+    """Also with more than two classes, where certificates rely on it as well."""
+    X, _, w = table(seed, n=40, columns=1, levels=4, missing=missing)
+    y = np.random.default_rng(seed + 1).integers(0, n_classes, size=40)
+    rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
+    h, producer = tree_of(
+        X, y, w, n_classes=n_classes, rewards=rewards, categorical=np.array([True]), max_depth=1,
+        votes=True,
+    )  # fmt: skip
+    assert producer.learner.exact
+    best, bins = 0.0, np.nan_to_num(X[:, 0], nan=-1.0)
+    for size in range(5):
+        for subset in itertools.combinations(np.unique(bins), size):
+            left = np.isin(bins, subset)
+            best = max(best, sum(rewards[side].sum(axis=0).max() for side in (left, ~left)))
+    assert np.sum(rewards * producer.training_scores(h)) == pytest.approx(best, abs=1e-9)
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(6))
 def test_same_tree_as_scikit_learn(seed, depth):

@@ -64,8 +64,28 @@ def _weight(sums, limits):
 
 
 @kernel
+def _rivals(hist, n_bins, classes):
+    """The two classes that earn most where the bins vote for one or the other, missing values too."""
+    best, one, other = np.int64(0), 0, 0
+    for a in range(classes):
+        for b in range(a):
+            earned = max(hist[MISSING_BIN, a], hist[MISSING_BIN, b])
+            for j in range(n_bins):
+                earned += max(hist[j, a], hist[j, b])
+            if earned > best:
+                best, one, other = earned, a, b
+    return one, other
+
+
+@kernel
 def _category_order(hist, n_bins, limits, heaviest):
-    """Bins with rows, by the mean reward of their rows."""
+    """Bins with rows, by the mean reward of their rows.
+
+    Votes for more than two classes are divided best by how much sooner a bin votes for one than for the other.
+    """
+    votes, one, other = limits.criterion == SIGN and limits.classes > 0, 0, 0
+    if votes:
+        one, other = _rivals(hist, n_bins, limits.classes)
     key = np.empty(n_bins)
     found = np.empty(n_bins, dtype=np.int64)
     n = 0
@@ -74,6 +94,8 @@ def _category_order(hist, n_bins, limits, heaviest):
             if limits.classes == 0:
                 bits = limits.count_bits
                 key[n] = _answer_within(hist[b, 0] >> bits, hist[b, 1] >> bits, -1.0, 1.0)
+            elif votes:
+                key[n] = float(hist[b, one] - hist[b, other])
             else:
                 weight = max(_weight(hist[b], limits), 1.0)
                 key[n] = float(hist[b, heaviest] >> limits.count_bits) / weight
