@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +73,32 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name, width):
         if plain.final:
             break
         state = ascent.move(state, d, plain.size, measure, guess=plain.guess).state
+
+
+@examples(80)
+@given(seeds, st.sampled_from(sorted(GEOMETRIES)), st.sampled_from([1, 3]))
+def test_a_step_along_codes_gains_what_the_potential_falls(seed, name, width):
+    """Also where the corrective step tells the shift of its projection, and nothing is left to scale."""
+    rng = np.random.default_rng(seed)
+    ascent, measure = GEOMETRIES[name], BaseMeasure(rng.uniform(0.2, 3.0, size=40), width)
+
+    def potential(theta, u):
+        return math.fsum(measure.entries * (theta * u - ascent.regularizer.phi(u)))
+
+    state = ascent.start(measure)
+    for _ in range(4):
+        coded = coded_direction(rng, 40 * width)
+        edge = -measure.integral(state.density * whole_direction(coded)) / state.mass
+        if edge <= 1e-3:
+            continue
+        step = Corrective()(Situation(ascent, state, measure, coded, edge))
+        moved = ascent.move(state, coded, step.size, measure, guess=step.guess)
+        ahead = state.theta + step.size * whole_direction(coded)
+        fall = potential(state.theta, state.density) - potential(ahead, moved.state.density)
+        assert moved.gain == pytest.approx(fall, abs=1e-11)
+        if step.final or moved.state.mass <= 0.0:
+            break
+        state = moved.state
 
 
 @examples(100)
@@ -191,11 +218,13 @@ def test_sums_over_capped_rows_of_shards(seed, count, regularizer):
 
 
 @examples(30)
-@given(seeds, st.integers(1, 4))
-def test_masses_by_code_over_shards(seed, count):
+@given(seeds, st.integers(1, 4), st.booleans())
+def test_masses_by_code_over_shards(seed, count, few):
     rng = np.random.default_rng(seed)
     n = 50
     weights, density = rng.uniform(0.2, 3.0, size=n), rng.exponential(size=n)
+    if few:  # then those of positive density are picked out
+        density[rng.permutation(n)[10:]] = 0.0
     coded = coded_direction(rng, n)
     measure = BaseMeasure(weights)
     whole = coded.masses(density, measure)
