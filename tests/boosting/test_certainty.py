@@ -138,6 +138,17 @@ def test_after_all_rows_were_shown_samples_wait_for_a_larger_edge():
     assert (again.draws, again.level, again.number) == (spent.draws, spent.level, number)
 
 
+def test_what_a_refused_sample_tells_about_the_next():
+    """Twice what its edge asks for, or what it was worth twice over, in shares for an edge of one."""
+    held = Sample(draws=1, size=0.01, grain=1e-4, level=7)
+    shown = Shown(None, None, held, 0.5, True, worth=100.0)
+    for edge, variance in ((0.9, 0.0), (0.3, 0.9)):
+        asked = 2.0 ** -Certain().refused(shown, Estimate(edge, variance)).level
+        wanted = 2.0 * max(rows_needed(edge, variance), 200.0) * edge**2 * held.grain
+        assert wanted <= asked < 2.0 * wanted
+    assert Certain().tries(0.25, Sample(draws=1, level=12))[0] == 16.0 * 2.0**-12
+
+
 # ------------------------------------------------------------------------------------- in the loop
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.helpers import Problem, rounds
 
-from maboost.boosting import madaboost, smooth
+from maboost.boosting import maboost, madaboost, smooth
 from maboost.mirror import BaseMeasure
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 
@@ -33,3 +34,14 @@ def test_a_hypothesis_that_is_right_on_all_the_weight_and_wrong_on_a_row():
     assert not step.final
     assert 1.0 < step.size <= 64.0
     assert ascent.move(state, d, step.size, measure).gain >= 0.5
+
+
+def test_half_of_the_mass_on_a_row_that_weighs_next_to_nothing():
+    """The square of its density is beyond the grid of sums taken block by block."""
+    labels, weights = np.ones(3, dtype=int), np.array([1.0, 1.0, 1e-30])
+    tables = np.array([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
+    first, second = rounds(Problem(labels, weights, tables).run(maboost()), 2)
+    assert first.ess == pytest.approx(1.0)
+    assert second.smoothness == pytest.approx(1e30)
+    assert second.ess == pytest.approx(2e-30)
+    assert second.edge == pytest.approx(0.5)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.helpers import random_problem, rounds
 
+from maboost import boosting
 from maboost.boosting import History, Record
 
 
@@ -80,3 +81,18 @@ def test_what_a_run_writes_down():
         assert r.error_bound == pytest.approx(1.0 / (1.0 + 2.0 * run.gain))
         before = run.state.density
     assert r.round == 6
+
+
+@pytest.mark.parametrize("name", ["sparseboost", "madaboost"])
+def test_densities_are_those_of_a_distribution(name):
+    """Where the mass is free they are divided by it."""
+    problem = random_problem(np.random.default_rng(2), n=30, pool=8)
+    run = problem.run(getattr(boosting, name)())
+    masses, before = [], run.state.density
+    for r in rounds(run, 4):
+        assert r.smoothness == pytest.approx(before.max())
+        assert r.ess == pytest.approx(1.0 / np.sum(problem.base * before**2))
+        assert r.nonzero == pytest.approx(np.mean(before > 0.0))
+        masses.append(run.state.mass)
+        before = run.state.density / run.state.mass
+    assert min(masses) < 0.9

@@ -46,6 +46,17 @@ def test_as_many_of_the_lightest_as_fit_into_the_mass(rows, delta):
 
 
 @examples(60)
+@given(weighted_rows(), st.floats(1e-6, 0.999), st.sampled_from([0.125, 4.0]))
+def test_what_is_hidden_is_a_share_of_the_mass_there_is(rows, delta, mass):
+    measure, density = rows
+    whole, part = (
+        Trim(delta).shown(Weighed(m * density, measure, mass=m), delta, Sample()).rows
+        for m in (1.0, mass)
+    )
+    np.testing.assert_array_equal(mask(part, measure.rows), mask(whole, measure.rows))
+
+
+@examples(60)
 @given(weighted_rows(), st.floats(1e-6, 0.999), seeds)
 def test_a_row_of_weight_two_is_the_row_twice(rows, delta, seed):
     measure, density = rows

@@ -22,7 +22,7 @@ from tests.helpers import (
     vertex,
 )
 
-from maboost.boosting.certificate import ErrorBound
+from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
@@ -238,6 +238,18 @@ def test_sparseboost(kappa, decay, step, problem, seed):
         assert record.train_error <= bound + 1e-9
         assert record.margin_bound * run.total_step == pytest.approx(certified, rel=1e-9, abs=1e-7)
         assert run.margins.min() >= certified - slack(certified)
+
+
+@given(gain=st.floats(-3.0, 0.499), lightest=st.floats(1e-3, 1.0))
+@examples(60)
+def test_margins_of_sparseboost_from_densities_of_mass_one_at_most(gain, lightest):
+    """A step that is far too long loses, and more mass than one would be counted by a penalty."""
+    x = np.linspace(0.0, 1.0, 100_001)[1:] / lightest  # the density of the lightest row
+    cost = 0.5 * lightest * (x - 1.0) ** 2 + 0.5 * (1.0 - lightest)
+    best = np.max((gain - cost) / (lightest * x))
+    found = MarginBound(0.0, 2.0, lightest, squares=True)(gain)
+    assert best - 1e-4 * (1.0 + abs(best)) <= found + 1e-9 * (1.0 + abs(best))
+    assert found <= best + 1e-6 * (1.0 + abs(best))
 
 
 @pytest.mark.parametrize("domain", [Orthant(), Hypercube(), Hypercube(2.0)], ids=str)
