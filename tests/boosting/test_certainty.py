@@ -20,7 +20,7 @@ from maboost import (
     SparseBoostClassifier,
 )
 from maboost.boosting import maboost
-from maboost.boosting.certainty import Certain, deviation, rows_needed
+from maboost.boosting.certainty import Certain, _with_copies, deviation, rows_needed
 from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
 from maboost.comm import SerialCommunicator
 from maboost.mirror import BaseMeasure
@@ -120,6 +120,12 @@ def test_copies_of_a_row_are_worth_one():
     weight = times[once.rows]
     kish = weight.sum() ** 2 / np.sum(weight**2)
     assert once.worth == pytest.approx(kish, rel=1e-9)
+
+
+def test_rows_too_light_for_the_unit_of_copies_count_for_themselves():
+    base = np.array([1e-20, 0.25, 0.25])
+    found = _with_copies(np.array([0.1, 0.2, 0.2]), base, BaseMeasure(np.ones(3)))
+    assert found.tolist() == [1e-20, 0.5, 0.5]
 
 
 def test_after_all_rows_were_shown_samples_wait_for_a_larger_edge():

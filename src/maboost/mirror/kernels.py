@@ -293,7 +293,7 @@ def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
         x = theta[i] - center
         y = x - value_at(caps, i)
         between = (x >= high) & (y <= low)
-        full = (y >= high) & (y > low)
+        full = y >= high  # (or between, where the bracket is a point)
         h, rest = split(value_at(base, i) * x if between else 0.0, moment[0], moment[1], moment[2])
         x_high += h
         x_low += rest
