@@ -1,6 +1,7 @@
 """The record of a run."""
 
 import dataclasses
+import math
 import sys
 
 import numpy as np
@@ -96,3 +97,15 @@ def test_densities_are_those_of_a_distribution(name):
         masses.append(run.state.mass)
         before = run.state.density / run.state.mass
     assert min(masses) < 0.9
+
+
+def test_a_certificate_of_no_rounds_promises_nothing():
+    kept = boosting.Certificate(
+        "Entropy", "Simplex", "active", rounds=3, gain=1.0, error_bound=0.4, measured_error=0.1,
+        margin_bound=0.1, soft_margin=0.2, min_margin=0.2, best_margin_bound=0.3, exact=True,
+        floor=0.0, stopped="3 rounds are done",
+    )  # fmt: skip
+    none = kept.upto(History([]), "no round is left")
+    assert (none.rounds, none.gain, none.error_bound, none.measured_error) == (0, 0.0, 1.0, 1.0)
+    assert (none.margin_bound, none.best_margin_bound) == (-math.inf, 1.0)
+    assert not none.exact
