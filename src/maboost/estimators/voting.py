@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,12 @@ from maboost.threads import Threads, available_threads
 __all__ = ["Voting"]
 
 Array = NDArray[np.float64]
+
+# By model, with the list of hypotheses it is of. Not an attribute: to predict leaves a model as it was, and
+# what is pickled or copied is the trees.
+_FORESTS: WeakKeyDictionary[Voting, tuple[list[Any] | None, int, Forest | None]] = (
+    WeakKeyDictionary()
+)
 
 
 class Voting:
@@ -112,12 +119,22 @@ class Voting:
 
     def _votes(self, X: Any) -> Array:
         """H on checked rows."""
-        trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
-        if not trees or len(trees) < len(self._hypotheses) or isinstance(X, Binned):
+        forest = None if isinstance(X, Binned) else self._forest()
+        if forest is None:
             return deque(self._staged_votes(X), maxlen=1).pop()
         threads = Threads(available_threads(self.n_jobs))
-        votes = Forest.of(trees).votes(X, self.estimator_weights_, threads)
+        votes = forest.votes(X, self.estimator_weights_, threads)
         return votes[:, 0] if len(self.classes_) == 2 else votes
+
+    def _forest(self) -> Forest | None:
+        """All trees as one forest, laid out when they are first asked; None if not all are trees."""
+        hypotheses = self._hypotheses
+        known, count, forest = _FORESTS.get(self, (None, 0, None))
+        if known is not hypotheses or count != len(hypotheses):
+            trees = [h.tree for h in hypotheses if isinstance(h, TreeHypothesis)]
+            forest = Forest.of(trees) if trees and len(trees) == len(hypotheses) else None
+            _FORESTS[self] = hypotheses, len(hypotheses), forest
+        return forest
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the most votes."""

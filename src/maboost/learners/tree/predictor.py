@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["Forest", "Tree"]
 Array = NDArray[np.float64]
 
 _TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
+_WORTH = 1 << 16  # answers of trees that are worth a thread
 _SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
 
 
@@ -120,10 +122,12 @@ class Tree:
     @property
     def depth(self) -> int:
         """Length of the longest path from the root to a leaf."""
-        depth = np.zeros(len(self.feature), dtype=np.int64)
-        for node in np.flatnonzero(self.feature >= 0):
-            depth[[self.left[node], self.right[node]]] = depth[node] + 1
-        return int(depth.max())
+        depth = [0] * len(self.feature)
+        nodes = zip(self.feature.tolist(), self.left.tolist(), self.right.tolist(), strict=True)
+        for node, (feature, left, right) in enumerate(nodes):
+            if feature >= 0:
+                depth[left] = depth[right] = depth[node] + 1
+        return max(depth)
 
     def importances(self, columns: int) -> Array:
         """Gain by feature, summing to one (or to zero for a single leaf)."""
@@ -207,26 +211,24 @@ class Forest:
     def of(cls, trees: list[Tree]) -> Forest:
         """Lay trees end to end."""
         sizes = [len(t.feature) for t in trees]
-        roots = np.cumsum([0, *sizes]).astype(np.int64)
+        roots = np.cumsum(sizes) - sizes
         sets = [c for t in trees for c in t.categories]
-        offsets = np.cumsum([0] + [len(t.categories) for t in trees])
-        leaf = np.concatenate([t.feature < 0 for t in trees])
-        left = np.concatenate([t.left + r for t, r in zip(trees, roots, strict=False)])
+        n_sets = [len(t.categories) for t in trees]
+        feature = np.concatenate([t.feature for t in trees])
+        left = np.concatenate([t.left for t in trees]) + np.repeat(roots, sizes)
+        category_set = np.concatenate([t.category_set for t in trees])
+        first_set = np.repeat(np.cumsum(n_sets) - n_sets, sizes)
+        leaf = feature < 0
         return cls(
-            roots[:-1],
+            roots,
             np.array([t.depth for t in trees], dtype=np.int64),
-            np.where(leaf, 0, np.concatenate([t.feature for t in trees])).astype(np.int32),
+            np.where(leaf, 0, feature),
             np.where(leaf, np.inf, np.concatenate([t.threshold for t in trees])),
             np.where(leaf, np.arange(len(leaf)), left).astype(np.int32),
             np.where(leaf, True, np.concatenate([t.missing_left for t in trees])),
             np.cumsum([0] + [len(c) for c in sets]).astype(np.int64),
             np.concatenate([*sets, np.empty(0)]),
-            np.concatenate(
-                [
-                    np.where(t.category_set >= 0, t.category_set + o, -1)
-                    for t, o in zip(trees, offsets, strict=False)
-                ]
-            ).astype(np.int32),
+            np.where(category_set >= 0, category_set + first_set, -1).astype(np.int32),
             np.concatenate([t.value for t in trees]),
             trees[0].known,
         )
@@ -256,27 +258,24 @@ class Forest:
             self.feature[inner], self.threshold[inner], self.missing_left[inner], self.value[ids],
         )  # fmt: skip
 
+    @cached_property
+    def _walk(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """The kernel for these trees, and what it takes to describe them."""
+        nodes = (
+            self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left,
+        )  # fmt: skip
+        if len(self.category_start) > 1:
+            sets = self.category_set, self.category_start, self.category_values
+            return _add_votes_with_sets, (*nodes, *sets, self.value)
+        if self.depths.max(initial=0) <= _SHALLOW:
+            return _add_votes_of_complete, self._complete()
+        return _add_votes, (*nodes, self.value)
+
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
         """The weighted sum of all trees' answers, shape (n, answers)."""
         n = X.shape[0]
         out = np.zeros((n, self.value.shape[1]))
-        walk: Callable[..., None]
-        shape: tuple[Any, ...]
-        if len(self.category_start) > 1:
-            walk = _add_votes_with_sets
-            shape = (
-                self.roots, self.depths, self.feature, self.threshold, self.left,
-                self.missing_left, self.category_set, self.category_start, self.category_values,
-                self.value,
-            )  # fmt: skip
-        elif self.depths.max(initial=0) <= _SHALLOW:
-            walk, shape = _add_votes_of_complete, self._complete()
-        else:
-            walk = _add_votes
-            shape = (
-                self.roots, self.depths, self.feature, self.threshold, self.left,
-                self.missing_left, self.value,
-            )  # fmt: skip
+        walk, shape = self._walk
 
         def work(a: int, b: int) -> None:
             for start in range(a, b, _TILE):
@@ -285,7 +284,7 @@ class Forest:
                 block = self._readable(block.toarray() if sp.issparse(block) else block)
                 walk(block, *shape, steps, out[start:stop])
 
-        (threads or Threads()).over(n, work)
+        (threads or Threads()).over(n, work, max(_TILE, _WORTH // len(self.roots)))
         return out
 
 
