@@ -25,7 +25,7 @@ __all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
 
-_FEW_CODES, _SHARE = 1 << 10, 1 / 8  # that take no time; of the entries, that pay
+_FEW_CODES, _SHARE = 1 << 10, 1 / 2  # that take no time; of the entries, that pay
 
 
 @dataclass(frozen=True)

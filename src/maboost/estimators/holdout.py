@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows
-from maboost.estimators.weights import class_totals
+from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 from maboost.threads import Threads
@@ -69,9 +69,10 @@ def held_out_shares(
     not stand for the other: they are on both. Of the others whole rows, as in :func:`held_out`.
     """
     where = places(X, seed)
-    bucket = (where * _BUCKETS).astype(np.intp)
-    totals = class_totals(bucket, weights, _BUCKETS, comm)
-    heavy = totals[bucket] > _HEAVY * totals.sum()
+    bucket = (where * _BUCKETS).astype(np.uint16)
+    measure = BaseMeasure(weights, comm=comm)
+    held = Coded(np.zeros(_BUCKETS), bucket).masses(np.ones(len(bucket)), measure)
+    heavy = held[bucket] > _HEAVY
     shares = np.where(heavy, fraction, 0.0)
     for label in range(classes):
         rows = np.flatnonzero((labels == label) & ~heavy)
