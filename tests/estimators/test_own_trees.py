@@ -209,3 +209,20 @@ def test_logarithms_of_a_tree_s_probabilities():
     X, y = make_classification(random_state=0)
     tree = HistTreeClassifier().fit(X, y)
     np.testing.assert_array_equal(np.exp(tree.predict_log_proba(X)), tree.predict_proba(X))
+
+
+def test_what_predicts_follows_the_rounds_of_the_model():
+    X, y = make_classification(200, 6, random_state=0)
+    model = MABoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
+    before = pickle.dumps(model)
+    first = model.decision_function(X)
+    assert pickle.dumps(model) == before  # to predict leaves nothing in a model
+    for part in (model[:2], model):
+        rounds = zip(part.estimator_weights_, part._hypotheses, strict=True)
+        apart = sum(step * h.scores(X) for step, h in rounds)
+        np.testing.assert_allclose(part.decision_function(X), apart, atol=1e-12)
+    model.set_params(n_estimators=6).fit(X, y)
+    np.testing.assert_array_equal(model[:4].decision_function(X), first)
+    assert not np.array_equal(model.decision_function(X), first)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))

@@ -210,10 +210,10 @@ class Forest:
     @classmethod
     def of(cls, trees: list[Tree]) -> Forest:
         """Lay trees end to end."""
-        sizes = [len(t.feature) for t in trees]
+        sizes = np.array([len(t.feature) for t in trees], dtype=np.int64)
         roots = np.cumsum(sizes) - sizes
         sets = [c for t in trees for c in t.categories]
-        n_sets = [len(t.categories) for t in trees]
+        n_sets = np.array([len(t.categories) for t in trees], dtype=np.int64)
         feature = np.concatenate([t.feature for t in trees])
         left = np.concatenate([t.left for t in trees]) + np.repeat(roots, sizes)
         category_set = np.concatenate([t.category_set for t in trees])
@@ -222,7 +222,7 @@ class Forest:
         return cls(
             roots,
             np.array([t.depth for t in trees], dtype=np.int64),
-            np.where(leaf, 0, feature),
+            np.where(leaf, 0, feature).astype(np.int32),
             np.where(leaf, np.inf, np.concatenate([t.threshold for t in trees])),
             np.where(leaf, np.arange(len(leaf)), left).astype(np.int32),
             np.where(leaf, True, np.concatenate([t.missing_left for t in trees])),
