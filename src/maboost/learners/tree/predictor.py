@@ -22,7 +22,6 @@ __all__ = ["Forest", "Tree"]
 Array = NDArray[np.float64]
 
 _TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
-_WORTH = 1 << 16  # answers of trees that are worth a thread
 _SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
 
 
@@ -284,7 +283,7 @@ class Forest:
                 block = self._readable(block.toarray() if sp.issparse(block) else block)
                 walk(block, *shape, steps, out[start:stop])
 
-        (threads or Threads()).over(n, work, max(_TILE, _WORTH // len(self.roots)))
+        (threads or Threads()).over(n, work)
         return out
 
 
