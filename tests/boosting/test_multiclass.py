@@ -242,4 +242,4 @@ def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, 
         return -float(base @ ((1.0 - doubt) * logs[:, 0] + doubt * others))
 
     best = minimize_scalar(loss, bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-10}).x
-    assert probability_scale(margins, base, doubt) == pytest.approx(best, abs=1e-5)
+    assert probability_scale(margins, BaseMeasure(base), doubt) == pytest.approx(best, abs=1e-5)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
-from maboost.comm import Communicator
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import means_under, tops_taken_out
-from maboost.threads import Threads
 
 __all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
 
@@ -19,29 +19,21 @@ Array = NDArray[np.float64]
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
 DOUBT = 0.02  # the share of labels that a model is taken to miss where nothing tells it
 WATCHED_DOUBT = 0.005  # the same on rows it was not trained on, which may be few and all right
+_FURTHER = 4.0  # times a scale: the next place to look for one
 
 
-def probability_scale(
-    margins: Array,
-    base: Array,
-    doubt: float = 0.0,
-    comm: Communicator | None = None,
-    threads: Threads | None = None,
-) -> float:
+def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> float:
     r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
 
     Parameters
     ----------
     margins : array of shape (n_rows, n_classes - 1)
         :math:`H_y - H_l` for the wrong classes l.
-    base : array of shape (n_rows,)
-        The rows' weights.
+    rows : BaseMeasure
+        Of the rows.
     doubt : float, default=0.0
         The share of every label that counts as another class: on training rows, where votes are surer
         than they will be elsewhere, about the error to expect.
-    comm : Communicator, optional
-        The other shards.
-    threads : Threads, optional
 
     Returns
     -------
@@ -49,27 +41,32 @@ def probability_scale(
         The loss is convex in a; where it falls for ever (all rows are right, and no doubt) 1e3.
 
     >>> import numpy as np
-    >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), np.ones(4)
+    >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
     >>> round(probability_scale(margins, rows), 6)  # log 3: odds of three to one
     1.098612
     >>> round(probability_scale(np.ones((4, 1)), rows, doubt=0.25), 6)
     1.098612
     """
-    rows = BaseMeasure(base, comm=comm, threads=threads)
     size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
     pull = doubt * margins.mean(axis=1)
 
+    @cache
     def slope(a: float) -> float:
         return rows.integrals_of(lambda part: [pull[part] - _push(margins[part], a)], 1)[0]
 
     least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
-    if slope(least) >= 0.0:
-        return least
-    if slope(most) <= 0.0:
-        return most
-    return float(brentq(slope, least, most, xtol=1e-12, rtol=1e-10))
+    low = high = min(max(POPULATION_SCALE, least), most)
+    while slope(high) < 0.0:
+        if high == most:
+            return most
+        low, high = high, min(_FURTHER * high, most)
+    while low == high or slope(low) >= 0.0:
+        if low == least:
+            return least
+        low, high = max(low / _FURTHER, least), low
+    return float(brentq(slope, low, high, xtol=1e-12, rtol=1e-10))
 
 
 def _push(margins: Array, scale: float) -> Array:
@@ -84,7 +81,7 @@ def _push(margins: Array, scale: float) -> Array:
     return found
 
 
-def log_loss(margins: Array, base: Array, scale: float, comm: Communicator | None = None) -> float:
+def log_loss(margins: Array, rows: BaseMeasure, scale: float) -> float:
     """The mean of -log softmax(scale * H)_y."""
     x = np.concatenate([np.zeros((len(margins), 1)), -scale * margins], axis=1)
-    return BaseMeasure(base, comm=comm).integral(logsumexp(x, axis=1))
+    return rows.integral(np.logaddexp.reduce(x, axis=1))

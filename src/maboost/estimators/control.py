@@ -20,7 +20,6 @@ from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
-from maboost.comm import Communicator
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
 
@@ -54,10 +53,12 @@ class Score:
     """The score of the rows that watch, after every round; NaN where there are none."""
 
     def __init__(
-        self, run: Run, compute: Callable[[Validation, Array, Communicator], float]
+        self, run: Run, compute: Callable[[Validation, Array, BaseMeasure], float]
     ) -> None:
         self.run = run
         self.compute = compute
+        watch = run.validation
+        self.rows = None if watch is None else BaseMeasure(watch.base, comm=run.measure.comm)
 
     @classmethod
     def of(cls, scoring: Any, model: Any, run: Run, classes: NDArray[Any]) -> Score:
@@ -77,9 +78,9 @@ class Score:
         view = copy.copy(model)
         view.__class__ = type("Watching", (_Watching, type(model)), {})
 
-        def compute(watch: Validation, margins: Array, comm: Communicator) -> float:
+        def compute(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
             view._fixed = _votes(watch, margins, run.total_step)
-            view.probability_scale_ = probability_scale(margins, watch.base, WATCHED_DOUBT)
+            view.probability_scale_ = probability_scale(margins, rows, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
             try:
                 score = float(scorer(view, watch.X, labels, sample_weight=watch.base))
@@ -96,10 +97,10 @@ class Score:
 
     def __call__(self) -> float:
         watch = self.run.validation
-        if watch is None:
+        if watch is None or self.rows is None:
             return math.nan
         margins = self.run.validation_margins.reshape(len(watch.base), watch.game.width)
-        return self.compute(watch, margins, self.run.measure.comm)
+        return self.compute(watch, margins, self.rows)
 
 
 class _Watching:
@@ -114,14 +115,12 @@ class _Watching:
         return True
 
 
-def _accuracy(watch: Validation, margins: Array, comm: Communicator) -> float:
-    wrong = (margins.min(axis=1) <= 0.0).astype(np.float64)
-    return 1.0 - BaseMeasure(watch.base, comm=comm).integral(wrong)
+def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
+    return 1.0 - rows.integral((margins.min(axis=1) <= 0.0).astype(np.float64))
 
 
-def _negative_log_loss(watch: Validation, margins: Array, comm: Communicator) -> float:
-    scale = probability_scale(margins, watch.base, WATCHED_DOUBT, comm)
-    return -log_loss(margins, watch.base, scale, comm)
+def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
+    return -log_loss(margins, rows, probability_scale(margins, rows, WATCHED_DOUBT))
 
 
 def _votes(watch: Validation, margins: Array, total: float) -> Array:

@@ -17,6 +17,7 @@ from maboost.boosting.history import History, Record
 from maboost.boosting.probabilities import WATCHED_DOUBT, probability_scale
 from maboost.estimators.control import Progress
 from maboost.learners.base import WeakLearner
+from maboost.mirror.measure import BaseMeasure
 from maboost.threads import Threads, available_threads
 
 __all__ = ["boost_stream"]
@@ -143,7 +144,7 @@ def _finish(model: Any, sample: Filtered, reason: str) -> None:
         X, labels = sample.rows()
         margins = (2.0 * labels - 1.0) * model._votes(X)
         model.probability_scale_ = probability_scale(
-            margins[:, None], np.exp(np.maximum(margins, 0.0)), WATCHED_DOUBT
+            margins[:, None], BaseMeasure(np.exp(np.maximum(margins, 0.0))), WATCHED_DOUBT
         )
     model.n_inert_rows_ = 0
     model.certificate_ = Certificate(

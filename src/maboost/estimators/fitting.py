@@ -322,13 +322,12 @@ class Fitting(Voting):
             return POPULATION_SCALE
         watch = run.validation
         if watch is None:
-            margins, base = run.margins, run.measure.rows_base
-            by_row = margins.reshape(len(base), run.game.width)
-            return probability_scale(by_row, base, self._doubt(), self._comm, run.measure.threads)
+            by_row = run.margins.reshape(run.measure.rows, run.game.width)
+            return probability_scale(by_row, run.measure.of_rows, self._doubt())
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
         by_row = margins.reshape(len(watch.base), watch.game.width)
-        return probability_scale(by_row, watch.base, WATCHED_DOUBT, self._comm)
+        return probability_scale(by_row, BaseMeasure(watch.base, comm=self._comm), WATCHED_DOUBT)
 
     def _doubt(self) -> float:
         """The error to expect on rows that were not trained on."""
