@@ -167,7 +167,7 @@ def bits_of(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@kernel(inline="always")
+@kernel
 def split_biased(scaled, low):
     """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
 
@@ -180,7 +180,7 @@ def split_biased(scaled, low):
     return bits_of(rounded), bits_of(rest + MAGIC)
 
 
-@kernel(inline="always")
+@kernel
 def split(value, first, second, low):
     """Integers (high, low) of one value; `first * second * low` are powers of two of a FixedPoint."""
     high, rest = split_biased(value * first * second, low)
@@ -357,7 +357,7 @@ _WIDE_EXPONENT = (
 )
 
 
-@kernel(inline="always")
+@kernel
 def split_wide(term, scale, low):
     """Integers (high, middle, low) of one term, and one if it does not fit (then they are zero)."""
     fits = abs(term) < 1048576.0

@@ -106,7 +106,7 @@ def _extremes(margins, density, least, most, densest):
     return least, most, densest
 
 
-@kernel(inline="always")
+@kernel
 def _in_order(bits):
     """The bits of a float as an integer that is larger where the float is; and the other way round."""
     return bits ^ ((bits >> np.int64(63)) & _ALL_BUT_SIGN)
