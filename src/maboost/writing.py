@@ -12,6 +12,7 @@ from typing import IO
 
 __all__ = ["naming", "remove_parts", "whole_file"]
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PART = r"\.[0-9a-f]{16}\.part"  # what follows the name of a file while it is written
 
 
@@ -59,11 +60,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of the system that name no file, as those of a full disk, name this one."""
+    """Let errors of a full disk, which name no file, name this one."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.errno in _FULL and error.filename is None:
             error.filename = os.fspath(path)
         raise
 

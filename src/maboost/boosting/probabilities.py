@@ -57,7 +57,7 @@ def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> 
         return rows.integrals_of(lambda part: [pull[part] - _push(margins[part], a)], 1)[0]
 
     least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
-    low = high = min(max(POPULATION_SCALE, least), most)
+    low = high = min(max(POPULATION_SCALE, least), most)  # from where it usually is, up or down
     while slope(high) < 0.0:
         if high == most:
             return most

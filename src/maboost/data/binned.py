@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import shutil
@@ -190,7 +191,9 @@ def _check_space(table: Rows, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
-            28, f"the cache needs {needed} bytes, but {free} are free on its disk", str(folder)
+            errno.ENOSPC,
+            f"the cache needs {needed} bytes, but {free} are free on its disk",
+            str(folder),
         )
 
 

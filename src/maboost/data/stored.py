@@ -13,14 +13,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.content import hash_rows
 from maboost.data.binned import Cache, Sample
 from maboost.data.datasets import (
     absolute,
@@ -37,15 +35,12 @@ from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
 __all__ = [
-    "BatchedTable",
     "OnDisk",
     "Rows",
     "StoredTable",
     "Watch",
-    "batches",
     "is_stored",
     "named_column",
-    "print_of",
     "refuse_stored",
 ]
 
@@ -59,7 +54,7 @@ _BUFFER = 1 << 18  # bytes read of a column at a time
 Watch = Callable[[str, int, int], None]
 
 
-def _silent(purpose: str, done: int, total: int) -> None:
+def silent(purpose: str, done: int, total: int) -> None:
     pass
 
 
@@ -226,7 +221,7 @@ class StoredTable(Rows):
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
-    watch: Watch = _silent
+    watch: Watch = silent
     known: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     @classmethod
@@ -348,60 +343,3 @@ def _files_of(dataset: Any) -> list[tuple[str, int | None, int | None]]:
         return []
     files = absolute(dataset.files, dataset.filesystem)
     return [(f.path, f.size, f.mtime_ns) for f in dataset.filesystem.get_file_info(files)]
-
-
-@dataclass(frozen=True)
-class BatchedTable(Rows):
-    """Rows of an iterator that can begin again.
-
-    Attributes
-    ----------
-    source : object
-        ``reset()`` begins again; ``next()`` gives ``(X, y)`` or ``(X, y, weights)``, and None at the end.
-    features : list of column names
-    lengths, prints : rows of every batch and a hash of them, as the first pass saw them
-    keep : boolean array over all rows, optional
-    """
-
-    source: Any
-    features: list[str]
-    lengths: tuple[int, ...]
-    prints: tuple[bytes, ...]
-    codes: Any = None
-    cache: Cache = field(default_factory=Cache)
-    keep: NDArray[np.bool_] | None = None
-    watch: Watch = _silent
-
-    @property
-    def all_rows(self) -> int:
-        return sum(self.lengths)
-
-    def all_blocks(self, columns: slice) -> Iterator[Array]:
-        for at, (before, batch) in enumerate(zip_longest(self.prints, batches(self.source))):
-            block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
-            if block is None or print_of(block) != before:
-                raise TableError(
-                    f"batch {at} is not what it was in the first pass: an iterator must give the same "
-                    "rows every time"
-                )
-            yield block[:, columns]
-
-
-def print_of(block: Array) -> bytes:
-    """A hash of the values of a batch in their order."""
-    digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=8)
-    digest.update(hash_rows(block, Threads()).tobytes())
-    return digest.digest()
-
-
-def batches(source: Any) -> Iterator[Any]:
-    """All batches of an iterator with `reset` and `next`, from the beginning."""
-    source.reset()
-    while (batch := source.next()) is not None:
-        if not isinstance(batch, tuple) or len(batch) not in (2, 3):
-            raise TableError(
-                "next() must give (X, y) or (X, y, weights), or None at the end, got "
-                f"{type(batch).__name__}"
-            )
-        if np.shape(batch[0])[0]:
-            yield batch

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maboost.data.batched import BatchedTable, batches, print_of
 from maboost.data.files import TableError
-from maboost.data.stored import BatchedTable, StoredTable, Watch, batches, print_of
+from maboost.data.stored import StoredTable, Watch
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes
 from maboost.estimators.weights import row_weights
@@ -65,40 +66,51 @@ def _iterated_rows(
             "an iterator gives its own labels and weights: y, sample_weight, sample_domain and groups "
             "are None"
         )
-    columns, names, labels, given, lengths, prints = None, None, [], [], [], []
-    for X, y, *rest in batches(source):
+    taken = [_Batch.of(*batch) for batch in batches(source)]
+    if not taken:
+        raise ValueError("the iterator gives no rows")
+    first = taken[0]
+    for batch in taken:
+        if batch.width != first.width:
+            raise ValueError(f"a batch has {batch.width} columns, others have {first.width}")
+        if batch.names != first.names:
+            raise ValueError(
+                f"a batch has the columns {batch.names}, others have {first.names}: give all in one order"
+            )
+    y = np.concatenate([batch.labels for batch in taken])
+    weight = np.concatenate([batch.weights for batch in taken])
+    weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
+    features = [f"x{j}" for j in range(first.width)]
+    prints = tuple(batch.print for batch in taken)
+    table = BatchedTable(source, features, len(y), prints, CategoryCodes(dtypes={}))
+    if not weights.kept.all():
+        table, y = replace(table, keep=weights.kept), y[weights.kept]
+    return TrainingRows(table, y, weights, random_state)
+
+
+class _Batch(NamedTuple):
+    """What is kept of a batch of an iterator: all but its rows."""
+
+    width: int
+    names: list[Any]
+    labels: NDArray[Any]
+    weights: NDArray[np.float64]
+    print: bytes
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weights: Any = None) -> _Batch:
         if sp.issparse(X) or np.ndim(X) != 2 or not np.shape(X)[1] or np.shape(y) != (len(X),):
             raise ValueError(
                 "a batch must be a dense array of rows and a label for each, got "
                 f"{type(X).__name__} of shape {np.shape(X)} and labels of shape {np.shape(y)}"
             )
-        width = np.shape(X)[1]
-        if columns not in (None, width):
-            raise ValueError(f"a batch has {width} columns, others have {columns}")
-        called = list(getattr(X, "column_names", getattr(X, "columns", [])))
-        if names not in (None, called):
+        given = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if given.shape != (len(X),):
             raise ValueError(
-                f"a batch has the columns {called}, others have {names}: give all in one order"
+                f"a batch of {len(X)} rows has weights of shape {given.shape}: give one a row"
             )
-        columns, names = width, called
-        prints.append(print_of(_batch_of_numbers(X)))
-        labels.append(np.asarray(y))
-        given.append(np.asarray(rest[0], dtype=np.float64) if rest else np.ones(len(X)))
-        if given[-1].shape != (len(X),):
-            raise ValueError(
-                f"a batch of {len(X)} rows has weights of shape {given[-1].shape}: give one a row"
-            )
-        lengths.append(len(X))
-    if columns is None:
-        raise ValueError("the iterator gives no rows")
-    y, weight = np.concatenate(labels), np.concatenate(given)
-    weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
-    features = [f"x{j}" for j in range(columns)]
-    codes = CategoryCodes(dtypes={})
-    table = BatchedTable(source, features, tuple(lengths), tuple(prints), codes)
-    if not weights.kept.all():
-        table, y = replace(table, keep=weights.kept), y[weights.kept]
-    return TrainingRows(table, y, weights, random_state)
+        names = list(getattr(X, "column_names", getattr(X, "columns", [])))
+        return cls(np.shape(X)[1], names, np.asarray(y), given, print_of(_batch_of_numbers(X)))
 
 
 def _batch_of_numbers(X: Any) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -193,10 +194,8 @@ class Voting:
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy; of rows on disk `y` and `sample_weight` may be names of columns."""
-        from sklearn.metrics import accuracy_score  # who imports the library need not wait for it
-
         labels, weights = label_array(named_column(X, y)), named_column(X, sample_weight)
-        return float(accuracy_score(labels, self.predict(X), sample_weight=weights))
+        return float(ClassifierMixin.score(self, X, labels, weights))
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
         """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.

@@ -34,7 +34,7 @@ from maboost.mirror.domains import CappedSimplex, Domain
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Potentials
+from maboost.mirror.projected import Potentials, part_of
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
@@ -261,13 +261,13 @@ class MirrorAscent:
         if self.update == "lazy" and not euclidean:
             domain = self.domain
             caps = domain.row_caps() if domain.normalised else domain.entry_cap()
-        log_caps = np.log(caps)
+        log_caps = measure.log_caps(caps)
         grid = measure.grid.factors
         is_log = self.update == "active" and not euclidean  # then new u - phi(u) = u - 1
 
         def block(part: slice) -> NDArray[np.int64]:
             u, base = density[part], measure.base(part)
-            limits = log_caps[part] if isinstance(caps, np.ndarray) else float(log_caps)
+            limits = part_of(log_caps, part)
             found = [
                 potential(not euclidean, at[part], new[part], u, limits, base, *grid)
                 for at in ([theta] if is_log else [theta, new])

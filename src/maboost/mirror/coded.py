@@ -17,6 +17,7 @@ from maboost.comm import FixedPoint, fixed_point, split
 from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.measure import FEW, BaseMeasure
+from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
 
 __all__ = ["Coded", "advance", "leaf_codes", "part_of_direction", "table_of", "whole_direction"]
@@ -207,13 +208,13 @@ class Coded:
         grid, support = fixed_point(2.0 * total, measure.count), measure.support(density)
 
         def work(a: int, b: int) -> Integers:
-            base = measure.base(slice(a, b) if few is None else few[a:b])
-            return mass_by_code(some[a:b], base, codes[a:b], self.count, grid)
+            its = part_of(base, slice(a, b))
+            return mass_by_code(some[a:b], its, codes[a:b], self.count, grid)
 
-        some, codes, few, worth = density, self.codes, None, None
+        some, codes, base, worth = density, self.codes, measure.base(slice(None)), None
         if support.count <= FEW * self.codes.size:
             some, codes = support.of(density), support.of(self.codes)
-            few, worth = support.places, PICKED
+            base, worth = measure.base(support.places), PICKED
         sums = measure.threads.summed(codes.size, work, worth)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
         found = values_on(grid, pairs)

@@ -190,15 +190,9 @@ class _Problem:
                 kernels.shifted(self.theta[part], self.center, tau, out[part])
                 return np.zeros((1, 4), dtype=np.int64)
             caps = part_of(self.caps, part)
+            theta, tops = self.theta[part], part_of(logs, part)
             found = kernels.logarithms(
-                self.theta[part],
-                self.center,
-                tau,
-                caps,
-                part_of(logs, part),
-                base(part),
-                *grid,
-                out[part],
+                theta, self.center, tau, caps, tops, base(part), *grid, out[part]
             )
             return np.array([found], dtype=np.int64)
 

@@ -47,9 +47,7 @@ _WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of 
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _WIDE = 64  # columns of a row that are read in one go: a cache line or two
-_SHORT = (
-    1 << 10
-)  # rows whose pages stay in memory from piece to piece, however little of it is left
+_SHORT = 1 << 10  # rows whose pages stay in memory from piece to piece, however little there is
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _BYTE, _EIGHT = np.uint64(255), np.uint64(8)
 _TALL = 1 << 12  # rows of a table that is worth reading by column

@@ -1,0 +1,82 @@
+"""Rows of an iterator that can begin again, and is asked to give the same rows every time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.content import hash_rows
+from maboost.data.binned import Cache
+from maboost.data.files import TableError
+from maboost.data.stored import Rows, Watch, silent
+from maboost.threads import Threads
+
+__all__ = ["BatchedTable", "batches", "print_of"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BatchedTable(Rows):
+    """Rows of an iterator that can begin again.
+
+    Attributes
+    ----------
+    source : object
+        ``reset()`` begins again; ``next()`` gives ``(X, y)`` or ``(X, y, weights)``, and None at the end.
+    features : list of column names
+    count : int
+        How many rows the first pass saw.
+    prints : tuple of bytes
+        What :func:`print_of` said of each batch in the first pass.
+    keep : boolean array over all rows, optional
+    """
+
+    source: Any
+    features: list[str]
+    count: int
+    prints: tuple[bytes, ...]
+    codes: Any = None
+    cache: Cache = field(default_factory=Cache)
+    keep: NDArray[np.bool_] | None = None
+    watch: Watch = silent
+
+    @property
+    def all_rows(self) -> int:
+        return self.count
+
+    def all_blocks(self, columns: slice) -> Iterator[Array]:
+        for at, (before, batch) in enumerate(zip_longest(self.prints, batches(self.source))):
+            block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
+            if block is None or print_of(block) != before:
+                raise TableError(
+                    f"batch {at} is not what it was in the first pass: an iterator must give the same "
+                    "rows every time"
+                )
+            yield block[:, columns]
+
+
+def print_of(block: Array) -> bytes:
+    """A hash of the values of a batch in their order."""
+    digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=8)
+    digest.update(hash_rows(block, Threads()).tobytes())
+    return digest.digest()
+
+
+def batches(source: Any) -> Iterator[Any]:
+    """All batches of an iterator with `reset` and `next`, from the beginning."""
+    source.reset()
+    while (batch := source.next()) is not None:
+        if not isinstance(batch, tuple) or len(batch) not in (2, 3):
+            raise TableError(
+                "next() must give (X, y) or (X, y, weights), or None at the end, got "
+                f"{type(batch).__name__}"
+            )
+        if np.shape(batch[0])[0]:
+            yield batch
