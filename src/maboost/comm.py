@@ -167,14 +167,15 @@ def bits_of(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@kernel
-def split_biased(scaled, low):
+@kernel(fastmath={"contract"})
+def split_biased(value, first, second, low):
     """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
 
-    `scaled` is the value times the scale of a FixedPoint. Rounding by adding a constant keeps the loop
+    `first * second * low` are powers of two of a FixedPoint. Rounding by adding a constant keeps the loop
     that calls this vectorised on any x86 or ARM core; a conversion instruction to int64 exists only on
-    some.
+    some. Products are exact, so that no bit differs where they are fused with what is added to them.
     """
+    scaled = value * first * second
     rounded = scaled + MAGIC
     rest = (scaled - (rounded - MAGIC)) * low
     return bits_of(rounded), bits_of(rest + MAGIC)
@@ -182,8 +183,8 @@ def split_biased(scaled, low):
 
 @kernel
 def split(value, first, second, low):
-    """Integers (high, low) of one value; `first * second * low` are powers of two of a FixedPoint."""
-    high, rest = split_biased(value * first * second, low)
+    """Integers (high, low) of one value, as they are."""
+    high, rest = split_biased(value, first, second, low)
     return high - BIAS, rest - BIAS
 
 
@@ -199,6 +200,10 @@ class FixedPoint(NamedTuple):
     def factors(self) -> tuple[float, float]:
         """The first two as one, where the bound of the values is far from the ends of a float's range."""
         return self.first * self.second, self.low
+
+    def blur(self, count: int) -> float:
+        """How far a sum of so many values may be from the exact one."""
+        return count * math.ldexp(0.5, self.exponent)
 
     def value(self, high: int, low: int) -> float:
         """The float nearest to what the two integer sums stand for."""
@@ -357,18 +362,19 @@ _WIDE_EXPONENT = (
 )
 
 
-@kernel
+@kernel(fastmath={"contract"})
 def split_wide(term, scale, low):
-    """Integers (high, middle, low) of one term, and one if it does not fit (then they are zero)."""
+    """Integers (high, middle, low) of one term, all too large by BIAS, and one if it does not fit.
+
+    Then they stand for nothing. Products are exact, as in :func:`split_biased`.
+    """
+    scaled = term * scale
+    high = scaled + MAGIC
+    scaled = (scaled - (high - MAGIC)) * low
+    middle = scaled + MAGIC
+    rest = (scaled - (middle - MAGIC)) * low
     fits = abs(term) < 1048576.0
-    scaled = (term if fits else 0.0) * scale
-    rounded = scaled + MAGIC
-    high = bits_of(rounded) - BIAS
-    scaled = (scaled - (rounded - MAGIC)) * low
-    rounded = scaled + MAGIC
-    middle = bits_of(rounded) - BIAS
-    scaled = (scaled - (rounded - MAGIC)) * low
-    return high, middle, bits_of(scaled + MAGIC) - BIAS, 0 if fits else 1
+    return bits_of(high), bits_of(middle), bits_of(rest + MAGIC), 0 if fits else 1
 
 
 @kernel
@@ -381,7 +387,8 @@ def fold_wide(values, base, scale, low):
         b += middle
         c += last
         unfit += bad
-    return a, b, c, unfit
+    bias = values.size * BIAS
+    return a - bias, b - bias, c - bias, unfit
 
 
 class WideGrid(NamedTuple):

@@ -18,7 +18,7 @@ _joined = worker.joined
 POINTS = {
     "binning": "find_bins",
     "histogram": "count_histograms",
-    "projection": "project",
+    "projection": "_depart",
     "between rounds": "added_to",
 }
 

@@ -408,7 +408,7 @@ def on_all(client, X, y):
 @pytest.mark.parametrize(
     ("point", "after", "rank"),
     [
-        ("joining", 0, -1), ("binning", 3, -1), ("histogram", 7, -1), ("projection", 9, -1),
+        ("joining", 0, -1), ("binning", 3, -1), ("histogram", 7, -1), ("projection", 5, -1),
         ("between rounds", 5, -1), ("joining", 5, 0), ("histogram", 7, 0),
     ],
 )  # fmt: skip

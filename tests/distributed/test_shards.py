@@ -171,7 +171,7 @@ def test_no_rows_at_all():
 
 
 def test_a_round_says_little():
-    """Messages are what more workers wait for: 3 histograms, 4 or 5 passes of the step, 8 others."""
+    """Messages are what more workers wait for: 3 histograms, 6 or 7 passes of the step, 6 others."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 5))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=6000) > 0).astype(int)

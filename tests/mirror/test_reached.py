@@ -55,9 +55,11 @@ def test_it_says_where_it_no_longer_holds():
     weights, density, caps, coded, factors = problem(0, 50, True, True)
     reached = Reached.near(factors, coded, density, caps, BaseMeasure(weights))
     assert reached.holds(_FURTHER * factors)
-    beyond = factors.copy()
-    beyond[2] *= 1.001 * _FURTHER
-    assert not reached.holds(beyond)
+    assert reached.holds(np.maximum(factors, 1.0))  # shorter steps, down to none
+    for code in range(len(factors)):
+        beyond = factors.copy()
+        beyond[code] = 1.001 * _FURTHER * max(factors[code], 1.0)
+        assert not reached.holds(beyond)
 
 
 @given(seed=seeds, n=st.integers(1, 300), count=st.integers(2, 4), alike=st.booleans())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import bits_of, split_wide
+from maboost.comm import BIAS, FixedPoint, bits_of, fixed_point, split_biased, split_wide
 from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
@@ -20,6 +20,7 @@ from maboost.mirror.pairs import lowest_of_rows, means_of_rows
 __all__ = ["RowSums", "Settled", "Settlement"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _STRIP = 2048  # rows that stay in the first cache
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -61,36 +62,36 @@ def _move(margins, values, codes, step):
 
 
 @kernel
-def _settle(margins, density, per_mass, base, share, push, trust, scale, low, sums):
+def _settle(margins, density, per_mass, base, share, push, trust, single, wide, sums):
     """Add a round to the evidence of each row: its density, and `share` of its margin.
 
-    Adds to folded sums as of :func:`maboost.comm.fold_wide`: the measure of margins that are not
-    positive, and the integral of the squared density. Returns how many densities are not zero.
+    Adds to `sums` the measure of margins that are not positive (two parts, on the grid `single`), the
+    integral of the squared density (three and how many do not fit, as of :func:`maboost.comm.fold_wide`, on
+    the grid `wide`) and how many densities are not zero.
     """
-    a0, a1, a2, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0, 0
+    a0, a1, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0
     for i in range(margins.size):
         margin, u = margins[i], density[i] * per_mass
         push[i] += u
         trust[i] += margin * share
-        x, y, z, bad = split_wide(value_at(base, i) if margin <= 0.0 else 0.0, scale, low)
+        wrong = value_at(base, i) if margin <= 0.0 else 0.0
+        x, y = split_biased(wrong, single[0], 1.0, single[1])
         a0 += x
         a1 += y
-        a2 += z
-        x, y, z, bad = split_wide(value_at(base, i) * u * u, scale, low)
+        x, y, z, bad = split_wide(value_at(base, i) * u * u, wide[0], wide[1])
         b0 += x
         b1 += y
         b2 += z
         unfit += bad
         nonzero += u > 0.0
-    sums[0, 0] += a0
-    sums[0, 1] += a1
-    sums[0, 2] += a2
-    sums[1, 0] += b0
-    sums[1, 1] += b1
-    sums[1, 2] += b2
-    sums[0, 3] += unfit
-    sums[1, 3] += unfit
-    return nonzero
+    bias = margins.size * BIAS
+    sums[0] += a0 - bias
+    sums[1] += a1 - bias
+    sums[2] += b0 - bias
+    sums[3] += b1 - bias
+    sums[4] += b2 - bias
+    sums[5] += unfit
+    sums[6] += nonzero
 
 
 @kernel
@@ -114,21 +115,25 @@ def _in_order(bits):
 
 @kernel
 def _settle_rows(
-    margins, values, codes, step, density, per_mass, base, share, push, trust, scale, low, sums
+    margins, values, codes, step, density, per_mass, base, share, push, trust, single, wide
 ):
-    """Move the margins of rows along a direction, and settle them, while they are in the first cache."""
+    """Move the margins of rows along a direction, and settle them, while they are in the first cache.
+
+    Returns the sums of :func:`_settle`, and what :func:`_extremes` does.
+    """
+    sums = np.zeros(7, dtype=np.int64)
     most = densest = _in_order(bits_of(-np.inf))
-    nonzero, least = 0, _in_order(bits_of(np.inf))
+    least = _in_order(bits_of(np.inf))
     for a in range(0, margins.size, _STRIP):
         b = min(a + _STRIP, margins.size)
         some, their = some_entries(values, codes, a, b)
         _move(margins[a:b], some, their, step)
-        nonzero += _settle(
+        _settle(
             margins[a:b], density[a:b], per_mass, value_part(base, a, b), share, push[a:b],
-            trust[a:b], scale, low, sums,
+            trust[a:b], single, wide, sums,
         )  # fmt: skip
         least, most, densest = _extremes(margins[a:b], density[a:b], least, most, densest)
-    return nonzero, least, most, densest
+    return sums, (least, most, densest)
 
 
 class RowSums(NamedTuple):
@@ -161,35 +166,35 @@ class Settlement:
         """Add it, and tell what became of the rows; counts of this shard go along in the message."""
         rows = self.measure.of_rows
         worst = sums.margins if rows is self.measure else rows.array()
-        others: list[tuple[int, int, int, int]] = []
+        extremes: list[tuple[int, int, int]] = []
 
-        def block(part: slice) -> NDArray[np.int64]:
-            found, other = self._part_added_to(sums, worst, part)
-            others.append(other)
+        def block(a: int, b: int) -> Integers:
+            found, ends = self._part_added_to(sums, worst, slice(a, b))
+            extremes.append(ends)
             return found
 
-        folded = rows.folded_here(block)
-        held = sum(nonzero for nonzero, *_ in others)
-        ends = np.array([extremes for _, *extremes in others], dtype=np.int64)
-        ends = _in_order.py_func(ends).view(np.float64) * (-1.0, 1.0, 1.0)
-        counted = np.array([held, *counts], dtype=np.int64)
+        folded = rows.threads.summed(rows.rows, block)
+        ends = _in_order.py_func(np.array(extremes, dtype=np.int64)).view(np.float64)
+        ends = (ends * (-1.0, 1.0, 1.0)).max(axis=0)
+        counted = np.array(counts, dtype=np.int64)
         folded, counted, ends = reduced(
-            [(folded, "sum"), (counted, "sum"), (ends.max(axis=0), "max")], rows.comm
+            [(folded, "sum"), (counted, "sum"), (ends, "max")], rows.comm
         )
-        both = rows.unfolded(folded)
-        if both is None:  # a density beyond the grid
-            wrong = worst <= 0.0
-            square = (self.measure.row_means(self.state.density) / self.state.mass) ** 2
-            both = rows.integrals([wrong.astype(np.float64), square])
-        held, *counted = counted.tolist()
+        error = _grid_of(rows).value(*folded[:2].tolist())
+        squares, nonzero = rows.unfolded(folded[2:6]), int(folded[6])
+        if squares is None:  # a density beyond the grid
+            density = self.measure.row_means(self.state.density) / self.state.mass
+            squares = rows.integrals([density**2])
         least, most, densest = ends.tolist()
         densest /= self.state.mass
-        return Settled(both[0], both[1], held / rows.count, -least, most, densest, counted, worst)
+        return Settled(
+            error, squares[0], nonzero / rows.count, -least, most, densest, counted.tolist(), worst
+        )
 
     def _part_added_to(
         self, sums: RowSums, worst: Array, part: slice
-    ) -> tuple[NDArray[np.int64], tuple[int, int, int, int]]:
-        """Some rows: folded sums; how many densities are not zero, and the extremes as integers."""
+    ) -> tuple[Integers, tuple[int, int, int]]:
+        """Some rows: what :func:`_settle_rows` returns."""
         rows, width, d = self.measure.of_rows, self.measure.width, self.direction
         entries = slice(part.start * width, part.stop * width)
         margins, density, step = sums.margins[entries], self.state.density[entries], self.step
@@ -201,9 +206,14 @@ class Settlement:
             means_of_rows(density, means)
             margins, density = worst[part], means
             values, codes, step = np.zeros(len(margins)), None, 0.0
-        found = np.zeros((2, 4), dtype=np.int64)
-        others: tuple[int, int, int, int] = _settle_rows(
+        found: tuple[Integers, tuple[int, int, int]] = _settle_rows(
             margins, values, codes, step, density, 1.0 / self.state.mass, rows.base(part),
-            1.0 / self.total_step, sums.push[part], sums.trust[part], *rows.grid.factors, found,
+            1.0 / self.total_step, sums.push[part], sums.trust[part], _grid_of(rows).factors,
+            rows.grid.factors,
         )  # fmt: skip
-        return found, others
+        return found
+
+
+def _grid_of(rows: BaseMeasure) -> FixedPoint:
+    """The grid of the measure of some rows."""
+    return fixed_point(rows.largest, rows.count)

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import fold_wide
-from maboost.mirror.coded import Coded, advance, whole_direction
+from maboost.mirror.arrival import Ahead, Arrived, capped_powers, positive_parts, powers
+from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.kernels import potential, shifted
@@ -147,8 +148,8 @@ class MirrorAscent:
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = measure.array()
         theta.fill(level)
-        projected = project(self.regularizer, self.domain, theta, measure, 0.0, measure.array())
-        return self._arrive(theta, projected, measure)[0]
+        nowhere = Coded(np.zeros(1), np.zeros(theta.size, dtype=np.uint8))
+        return self._depart(Ahead(theta, nowhere, 0.0, 0.0, 0.0), measure, 0.0)[0]
 
     def move(
         self,
@@ -177,20 +178,42 @@ class MirrorAscent:
         shift, near = 0.0, guess
         if expected is not None and abs(expected) <= _FAR:
             shift, near = expected, 0.0
-        theta = measure.array()
-
-        def ahead(a: int, b: int) -> None:
-            advance(state.theta, direction, slice(a, b), step, theta, less=l1, shift=shift)
-
-        measure.threads.over(theta.size, ahead)
+        ahead = Ahead(state.theta, direction, step, l1, shift)
         if self.via is not None:
-            return self._move_twice(state, theta, whole_direction(direction), step, measure)
+            return self._move_twice(state, ahead, measure)
+        new, reached = self._depart(ahead, measure, near)
+        return Moved(new, state.potential - (reached + shift) - step * l1)
+
+    def _depart(
+        self, ahead: Ahead, measure: BaseMeasure, near: float | None
+    ) -> tuple[AscentState, float]:
+        """The state after the projection of a dual point, and the potential there."""
+        at_once = self._at_once(ahead, measure, near)
+        if at_once is not None:
+            density, dual, found = at_once
+            return AscentState(dual, density, found.mass, found.dual), found.theta
+        theta = ahead.written(measure)
         projected = project(
             self.regularizer, self.domain, theta, measure, near, measure.array(),
             spend=self.update == "active",
         )  # fmt: skip
-        new, reached = self._arrive(theta, projected, measure)
-        return Moved(new, state.potential - (reached + shift) - step * l1)
+        return self._arrive(theta, projected, measure)
+
+    def _at_once(self, ahead: Ahead, measure: BaseMeasure, near: float | None) -> Arrived | None:
+        """In one pass, where there is no shift to find or none is left."""
+        domain = self.domain
+        if self.update != "active":
+            return None
+        if not domain.normalised:
+            orthant = type(self.regularizer) is Euclidean and math.isinf(domain.entry_cap())
+            return positive_parts(ahead, measure) if orthant else None
+        if near != 0.0 or type(self.regularizer) is not Entropy:
+            return None
+        if domain.unbounded:
+            return powers(ahead, measure) if isinstance(ahead.direction, Coded) else None
+        if measure.width > 1:  # caps tie entries of a row together
+            return None
+        return capped_powers(ahead, domain.row_caps(), measure)
 
     def _expected_shift(
         self,
@@ -202,12 +225,13 @@ class MirrorAscent:
     ) -> float | None:
         """About the shift of the projection after a step, where it is known and changes nothing.
 
-        What is taken out beforehand need not be taken out in passes of its own.
+        What is taken out beforehand need not be taken out in passes of its own. Without caps, codes tell it
+        to the last bits.
         """
         if not self.domain.normalised or self.via is not None:
             return None
         by_code = self.domain.unbounded and type(self.regularizer) is Entropy
-        if guess is None and by_code and isinstance(direction, Coded):
+        if by_code and isinstance(direction, Coded):
             return direction.log_mean_exp(step, state.density, measure)
         return guess
 
@@ -282,16 +306,15 @@ class MirrorAscent:
         mass = 1.0 if self.domain.normalised else found.pop()
         return Potentials(found[0], mass - 1.0 if is_log else found[-1], mass)
 
-    def _move_twice(
-        self, state: AscentState, theta: Array, direction: Array, step: float, measure: BaseMeasure
-    ) -> Moved:
+    def _move_twice(self, state: AscentState, ahead: Ahead, measure: BaseMeasure) -> Moved:
         r"""Project onto `via`, then onto the domain.
 
         The gain is :math:`\eta\gamma - B(u,z) + B(p,z) + B(u^+,p)` with z the unprojected point.
         Written with the two half steps, u to p and p to u+, nothing needs z itself.
         """
         assert self.via is not None
-        first = project(self.regularizer, self.via, theta, measure)
+        direction, step = whole_direction(ahead.direction), ahead.step
+        first = project(self.regularizer, self.via, ahead.written(measure), measure)
         second = project(self.regularizer, self.domain, first.dual, measure)
         phi = self.regularizer.phi
         p, u_next = first.density, second.density

@@ -20,7 +20,15 @@ from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
 
-__all__ = ["Coded", "advance", "leaf_codes", "part_of_direction", "table_of", "whole_direction"]
+__all__ = [
+    "Coded",
+    "advance",
+    "advance_entries",
+    "leaf_codes",
+    "part_of_direction",
+    "table_of",
+    "whole_direction",
+]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,7 +39,8 @@ _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @kernel
-def _advance(start, values, codes, step, less, shift, out):
+def advance_entries(start, values, codes, step, less, shift, out):
+    """Out = start + step * (d - less) - shift, for a direction as :func:`table_of` tells it."""
     for i in range(start.size):
         out[i] = start[i] + (step * (entry_at(values, codes, i) - less) - shift)
 
@@ -240,7 +249,7 @@ def advance(
     shift: float = 0.0,
 ) -> None:
     """Some entries of ``out = start + step * (direction - less) - shift``; `out` may be `start`."""
-    _advance(start[part], *table_of(direction, part), step, less, shift, out[part])
+    advance_entries(start[part], *table_of(direction, part), step, less, shift, out[part])
 
 
 def table_of(

@@ -34,7 +34,6 @@ Integers = NDArray[np.int64]
 _SAMPLE = 1 << 14  # entries of a first guess, at most
 _DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
 _BLOCK = 1 << 17  # entries that stay in the cache from one pass to the next
-_ROUNDING = 1e-14  # of a mass of one
 _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
 
 
@@ -48,7 +47,7 @@ def project_entropy(
 ) -> Projected | None:
     """Entropy with one entry a row; None where the range of theta needs the generic path.
 
-    A theta that may be spent becomes the dual point, without a pass where the shift was known.
+    A theta that may be spent becomes the dual point.
     """
     own_top = _exponentials(theta, measure, out)
     problem = _Problem(theta, caps, measure, own_top, out)
@@ -60,8 +59,6 @@ def project_entropy(
     if s is None or not 1e-12 < s < 1e12:
         return None
     center, tau = problem.center, -math.log(s)
-    if spend and center == 0.0 and abs(s - 1.0) <= _ROUNDING:
-        return problem.in_place()
     return Projected(
         problem.density(s),
         center,
@@ -160,22 +157,6 @@ class _Problem:
 
         self.measure.threads.over(self.theta.size, work)
         return self.p
-
-    def in_place(self) -> Projected:
-        """Where p has its mass already: only what is above its cap changes, p and theta alike."""
-        self.excess, grid = np.zeros(4, dtype=np.int64), self.measure.grid.factors
-        logs = self.measure.log_caps(self.caps)
-
-        def work(part: slice) -> NDArray[np.int64]:
-            caps, tops = part_of(self.caps, part), part_of(logs, part)
-            base = self.measure.base(part)
-            return np.array(
-                [kernels.cap_in_place(self.p[part], self.theta[part], caps, tops, base, *grid)]
-            )
-
-        if not self.unbounded:
-            self.excess = self.measure.folded_here(work)
-        return Projected(self.p, 0.0, 0.0, lambda: self.theta, lambda: self.potentials(0.0))
 
     def dual(self, tau: float, out: Array) -> Array:
         """The logarithms of the density, into `out`; what caps take away is added up along the way.

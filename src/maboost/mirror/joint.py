@@ -13,6 +13,8 @@ caller falls back to a bracketed search, and gains are measured at whatever step
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,23 +23,28 @@ from numpy.typing import NDArray
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.passes import pass_for
+from maboost.mirror.passes import Pass, pass_for
 from maboost.mirror.regularizers import Entropy, Euclidean
 
-__all__ = ["Corrected", "joint_corrective", "shorter_shift"]
+__all__ = ["Corrected", "joint_corrective"]
 
 Array = NDArray[np.float64]
 
 # of logarithms after a step: beyond, nothing is known well; nothing at all
 _FAR, _FARTHEST = 5.0, 60.0
-_SMALL = 0.05  # of a shift: where caps add no more, what they add to a shorter step is known well
+_NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
 
 
 class Corrected(NamedTuple):
-    """The corrective step, and the shift of the projection it leads to where that is known."""
+    """The corrective step, and the shift of the projection it leads to where that is known.
+
+    `shorter` is the shift after only a share of the step, where that is found more easily than without the
+    step; None where it is not.
+    """
 
     step: float
     shift: float | None
+    shorter: Callable[[float], float | None]
 
 
 def joint_corrective(
@@ -72,7 +79,7 @@ def joint_corrective(
         residual = max(abs(slope) / reach, abs(off))
         scale = 1.0 if plane else state.mass
         if residual <= 2e-14 * scale or (residual < 1e-11 * scale and residual >= previous):
-            return None if problem.clipped else Corrected(step, shift if plane else None)
+            break
         # gradient of Psi: (slope, off); Hessian: ((h11, -h01), (-h01, h00))
         cross, down = (h01, h00) if plane else (0.0, 1.0)
         determinant = down * h11 - cross * cross
@@ -84,8 +91,14 @@ def joint_corrective(
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _FARTHEST:
             return None
+        if problem.by_factors and residual <= _NEAR:
+            break
         previous = residual
-    return None
+    else:
+        return None
+    if problem.clipped:
+        return None
+    return Corrected(step, shift if plane else None, partial(_shorter, problem, edge, step, shift))
 
 
 def _without_caps(
@@ -98,29 +111,25 @@ def _without_caps(
     return found.step, coded.log_mean_exp(found.step, state.density, measure)
 
 
-def shorter_shift(
-    ascent: MirrorAscent,
-    state: AscentState,
-    direction: Array | Coded,
-    measure: BaseMeasure,
-    found: Corrected,
-    share: float,
-) -> float | None:
-    """About where the shift of only a `share` of a step is; None where that is not known well.
+def _shorter(problem: Pass, edge: float, step: float, shift: float, share: float) -> float | None:
+    """The shift after a share of a step: Newton's method in it alone.
 
-    What the caps add to the shift grows between linearly and quadratically with the step.
+    It starts from a cubic, since the slope of the shift is known at both ends: minus the edge, which vanishes
+    at the whole step.
     """
-    if not isinstance(direction, Coded) or found.shift is None:
+    if not problem.by_factors:
         return None
-    if found.step * _reach(direction, measure) > _FAR:
-        return None
-    if type(ascent.regularizer) is not Entropy or ascent.update != "active":
-        return None
-    added = found.shift - direction.log_mean_exp(found.step, state.density, measure)
-    if not abs(added) < _SMALL:
-        return None
-    free = direction.log_mean_exp(share * found.step, state.density, measure)
-    return free + 0.5 * share * (1.0 + share) * added
+    rest = 1.0 - share
+    shift = share * (share * (1.0 + 2.0 * rest) * shift - rest * rest * edge * step)
+    for _ in range(20):
+        mass, _, free, _, _ = problem.sums(share * step, shift)
+        if not free > 0.0:
+            return None
+        move = (mass - 1.0) / free
+        shift += min(max(move, -1.0), 1.0)
+        if abs(move) <= _NEAR:
+            return shift
+    return None
 
 
 def _reach(direction: Array | Coded, measure: BaseMeasure) -> float:
@@ -160,4 +169,4 @@ def _by_leaf_sums(
         if abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
-    return Corrected(step, None)
+    return Corrected(step, None, lambda share: None)

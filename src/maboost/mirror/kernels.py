@@ -107,12 +107,9 @@ def gather(marks, values, base, caps):
 # entropy: an entry is capped where p >= cap / s
 
 
-@kernel(fastmath={"contract"})
+@kernel
 def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
-    """Add folded sums over the entries that the bracket decides; the others are marked.
-
-    Products that are added to are by powers of two, hence exact: fused or not, no bit differs.
-    """
+    """Add folded sums over the entries that the bracket decides; the others are marked."""
     per_high, per_low = 1.0 / s_high, 1.0 / s_low  # what is the same for all rows if the cap is
     free_count, free_high, free_low, both_high, both_low = 0, 0, 0, 0, 0
     for i in range(p.size):
@@ -120,7 +117,7 @@ def _entropy_decided(p, base, caps, s_low, s_high, scale, marks, sums):
         free = p[i] < cap * per_high
         capped = p[i] >= cap * per_low
         mass = value_at(base, i) * (p[i] if free else (cap if capped else 0.0))
-        high, low = split_biased(mass * scale[0], scale[1])
+        high, low = split_biased(mass, scale[0], 1.0, scale[1])
         both_high += high
         both_low += low
         free_count += 1 if free else 0
@@ -231,27 +228,6 @@ def cap_density(p, caps, s):
 
 
 @kernel
-def cap_in_place(p, theta, caps, tops, base, scale, low):
-    """Where p = e^theta reaches its cap it becomes the cap, and theta its logarithm, top.
-
-    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (theta - top) there.
-    """
-    a, b, c, unfit = 0, 0, 0, 0
-    for i in range(p.size):
-        cap, top = value_at(caps, i), value_at(tops, i)
-        over = p[i] >= cap
-        term = value_at(base, i) * cap * (theta[i] - top) if over else 0.0
-        high, middle, last, bad = split_wide(term, scale, low)
-        a += high
-        b += middle
-        c += last
-        unfit += bad
-        p[i] = cap if over else p[i]
-        theta[i] = top if over else theta[i]
-    return a, b, c, unfit
-
-
-@kernel
 def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
     """Out = min(x, top) with x = (theta - center) - tau and top = log cap.
 
@@ -269,7 +245,8 @@ def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
         b += middle
         c += last
         unfit += bad
-    return a, b, c, unfit
+    bias = theta.size * BIAS
+    return a - bias, b - bias, c - bias, unfit
 
 
 @kernel
@@ -356,27 +333,6 @@ def clip_density(theta, caps, center, tau, out):
         out[i] = min(max((theta[i] - center) - tau, 0.0), value_at(caps, i))
 
 
-@kernel
-def positive_part(theta, base, scale, low, out):
-    """Out = max(theta, 0); the integers of :func:`maboost.comm.fold_wide` for half its square and itself."""
-    a, b, c, d, e, f, unfit = 0, 0, 0, 0, 0, 0, 0
-    for i in range(theta.size):
-        u = max(theta[i], 0.0)
-        out[i] = u
-        mass = value_at(base, i) * u
-        x, y, z, bad = split_wide(0.5 * mass * u, scale, low)
-        a += x
-        b += y
-        c += z
-        unfit += bad
-        x, y, z, bad = split_wide(mass, scale, low)
-        d += x
-        e += y
-        f += z
-        unfit += bad
-    return a, b, c, unfit, d, e, f, unfit
-
-
 # --------------------------------------------------------------------------------------------------
 # what a step reached
 
@@ -396,4 +352,5 @@ def potential(entropy, at, dual, density, log_caps, base, scale, low):
         b += middle
         c += last
         unfit += bad
-    return a, b, c, unfit
+    bias = density.size * BIAS
+    return a - bias, b - bias, c - bias, unfit

@@ -20,13 +20,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror import kernels
 from maboost.mirror.domains import Domain
 from maboost.mirror.entropic import project_entropy, project_entropy_rows
 from maboost.mirror.euclidean import project_euclidean, project_euclidean_rows
 from maboost.mirror.generic import project_generic
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Potentials, Projected
+from maboost.mirror.projected import Projected
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
 __all__ = ["Projected", "project", "project_generic"]
@@ -113,8 +112,6 @@ def _project_box(
     regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure, density: Array
 ) -> Projected:
     """No mass to meet: every entry on its own."""
-    if type(regularizer) is Euclidean and math.isinf(domain.entry_cap()):
-        return _project_orthant(theta, measure, density)
     bottom, top = regularizer.grad_limits()
     if domain.entry_cap() < regularizer.upper:
         top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
@@ -127,20 +124,3 @@ def _project_box(
 
     measure.threads.over(theta.size, work)
     return Projected(density, 0.0, 0.0, lambda: dual)
-
-
-def _project_orthant(theta: Array, measure: BaseMeasure, density: Array) -> Projected:
-    """The positive part, its own dual point: both potentials are the integral of half its square."""
-    grid = measure.grid.factors
-
-    def work(part: slice) -> NDArray[np.int64]:
-        found = kernels.positive_part(theta[part], measure.base(part), *grid, density[part])
-        return np.array(found, dtype=np.int64)
-
-    folded = measure.folded_here(work)
-
-    def potentials() -> Potentials | None:
-        found = measure.unfolded(measure.comm.allreduce(folded, "sum"))
-        return None if found is None else Potentials(found[0], found[0], found[1])
-
-    return Projected(density, 0.0, 0.0, lambda: density, potentials)

@@ -25,7 +25,7 @@ __all__ = ["Reached"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_FURTHER = 1.3  # times the factors of a first step: Newton's method seldom goes beyond
+_FURTHER = 1.15  # times the factors of a first step: Newton's method seldom goes beyond
 
 
 @kernel
@@ -95,8 +95,8 @@ class Reached:
         caps: Array | float,
         measure: BaseMeasure,
     ) -> Reached:
-        """For factors up to a little more than these; `density` is of mass one."""
-        limits, grid = _FURTHER * factors, _mass_grid(measure)
+        """For factors up to a little more than these, and of shorter steps; `density` is of mass one."""
+        limits, grid = _FURTHER * np.maximum(factors, 1.0), _mass_grid(measure)
 
         def work(a: int, b: int) -> tuple[Integers, Array, NDArray[np.unsignedinteger]]:
             sums = np.zeros((len(limits), 2), dtype=np.int64)

@@ -16,7 +16,8 @@ simplex and votes it is AdaBoost's :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from scipy.optimize import brentq
 
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, whole_direction
-from maboost.mirror.joint import Corrected, joint_corrective, shorter_shift
+from maboost.mirror.joint import joint_corrective
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 from maboost.mirror.projections import project
@@ -92,7 +93,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class Step:
-    """A step, whether it reaches all that is promised, and where the projection's shift will be.
+    """A step, and whether it reaches all that is promised.
+
+    `guess` is where the projection's shift will be, and `shorter` tells that for a share of the step; both
+    only save time.
 
     >>> Step(0.5)
     Step(size=0.5, final=False, guess=None)
@@ -101,6 +105,7 @@ class Step:
     size: float
     final: bool = False
     guess: float | None = None
+    shorter: Callable[[float], float | None] | None = field(default=None, repr=False, compare=False)
 
 
 class StepRule(Protocol):
@@ -172,7 +177,7 @@ class Corrective(Component):
             return closed
         found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure, s.l1)
         if found is not None:
-            return Step(found.step, guess=found.shift)
+            return Step(found.step, guess=found.shift, shorter=found.shorter)
         return self._search(s)
 
     @staticmethod
@@ -253,16 +258,11 @@ def gain_slope(s: Situation, step: float) -> float:
     return edge + s.l1 * (mass[0] - 1.0) if mass else edge
 
 
-def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
+def scaled(step: Step, learning_rate: float) -> Step:
     """The step times the learning rate; a final step stays whole, since it must reach its target."""
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
     if step.final or learning_rate == 1.0:
         return step
-    guess = None
-    if step.guess is not None:
-        guess = shorter_shift(
-            situation.ascent, situation.state, situation.direction, situation.measure,
-            Corrected(step.size, step.guess), learning_rate,
-        )  # fmt: skip
-    return replace(step, size=learning_rate * step.size, guess=guess)
+    guess = None if step.shorter is None else step.shorter(learning_rate)
+    return Step(learning_rate * step.size, guess=guess)

@@ -95,22 +95,18 @@ def _in_bucket(values, low, factor, last, chosen, marks):
     return least, most
 
 
-@kernel(fastmath={"contract"})
+@kernel
 def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
-    """Add folded sums of weight and of weight * value below `low`; mark what is from there to `high`.
-
-    Products that are added to are by powers of two, hence exact: fused or not, no bit differs.
-    """
+    """Add folded sums of weight and of weight * value below `low`; mark what is from there to `high`."""
     a, b, c, d = 0, 0, 0, 0
     for i in range(values.size):
         below = values[i] < low
         weight = value_at(weights, i) if below else 0.0
-        scaled = weight * weight_scale[0] * weight_scale[1]
-        high_part, rest = split_biased(scaled, weight_scale[2])
+        high_part, rest = split_biased(weight, weight_scale[0], weight_scale[1], weight_scale[2])
         a += high_part
         b += rest
-        scaled = weight * values[i] * moment_scale[0] * moment_scale[1]
-        high_part, rest = split_biased(scaled, moment_scale[2])
+        term = weight * values[i]
+        high_part, rest = split_biased(term, moment_scale[0], moment_scale[1], moment_scale[2])
         c += high_part
         d += rest
         marks[i] = (not below) & (values[i] < high)

@@ -1,0 +1,130 @@
+"""A step and its projection in one pass, against the projection that searches for its shift."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import examples, seeds
+
+from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
+from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
+from maboost.mirror.coded import Coded
+from maboost.threads import Threads
+
+sizes = st.sampled_from([1, 3, 40, 1023, 1024, 1025, 5000])
+weighted = pytest.mark.parametrize("weighted", [False, True])
+
+
+def start_of(rng: np.random.Generator, n: int, weighted: bool, caps: float | np.ndarray):
+    """A measure, and a state after a first step into the interior."""
+    weights = rng.uniform(0.3, 3.0, n) if weighted else np.ones(n)
+    measure = BaseMeasure(weights, threads=Threads(2, block=64))
+    ascent = MirrorAscent(Entropy(), CappedSimplex(caps))
+    return measure, ascent, ascent.move(ascent.start(measure), rng.normal(size=n), 0.7, measure)
+
+
+def coded(rng: np.random.Generator, n: int) -> Coded:
+    return Coded(rng.uniform(-1.0, 1.0, 6), rng.integers(0, 6, n).astype(np.uint8))
+
+
+def caps_of(rng: np.random.Generator, n: int, by_row: bool) -> float | np.ndarray:
+    return rng.uniform(1.2, 4.0, n) if by_row else 2.5
+
+
+@weighted
+@pytest.mark.parametrize("by_row", [False, True])
+@given(seed=seeds, n=sizes)
+@examples(20)
+def test_under_caps(weighted, by_row, seed, n):
+    rng = np.random.default_rng(seed)
+    caps = caps_of(rng, n, by_row)
+    measure, ascent, moved = start_of(rng, n, weighted, caps)
+    state, d, step = moved.state, coded(rng, n), 0.8
+    theta = state.theta + step * d.part(0, n)
+    wanted = project(Entropy(), ascent.domain, theta, measure)
+    shift = wanted.center + wanted.tau
+    found = capped_powers(Ahead(state.theta, d, step, 0.0, shift), caps, measure)
+    assert found is not None
+    np.testing.assert_allclose(found.density, wanted.density, rtol=1e-12)
+    np.testing.assert_allclose(found.dual, np.log(found.density), atol=1e-13)
+    over = (theta - shift) - np.log(caps)
+    excess = math.fsum(measure.entries * caps * np.maximum(over, 0.0))
+    assert found.potentials.theta == pytest.approx(excess, abs=1e-13)
+    assert math.fsum(measure.entries * found.density) == pytest.approx(1.0, abs=1e-13)
+
+
+@given(seed=seeds, wrong=st.sampled_from([1e-12, -1e-9, 0.1, -0.3]))
+@examples(20)
+def test_a_shift_that_misses_the_mass_is_not_taken(seed, wrong):
+    rng = np.random.default_rng(seed)
+    measure, ascent, moved = start_of(rng, 300, True, 3.0)
+    state, d = moved.state, coded(rng, 300)
+    found = project(Entropy(), ascent.domain, state.theta + 0.5 * d.part(0, 300), measure)
+    ahead = Ahead(state.theta, d, 0.5, 0.0, found.center + found.tau + wrong)
+    assert capped_powers(ahead, 3.0, measure) is None
+
+
+@weighted
+@given(seed=seeds, n=sizes)
+@examples(20)
+def test_without_caps(weighted, seed, n):
+    rng = np.random.default_rng(seed)
+    measure, _, moved = start_of(rng, n, weighted, 1e6)
+    state, d = moved.state, coded(rng, n)
+    shift = d.log_mean_exp(0.9, state.density, measure)
+    found = powers(Ahead(state.theta, d, 0.9, 0.0, shift), measure)
+    wanted = project(Entropy(), Simplex(), state.theta + 0.9 * d.part(0, n), measure)
+    np.testing.assert_allclose(found.density, wanted.density, rtol=1e-12)
+    np.testing.assert_allclose(found.dual, wanted.dual, atol=1e-12)
+
+
+@weighted
+@given(seed=seeds, n=sizes, less=st.sampled_from([0.0, 0.3]))
+@examples(20)
+def test_on_the_orthant(weighted, seed, n, less):
+    rng = np.random.default_rng(seed)
+    measure = BaseMeasure(rng.uniform(0.3, 3.0, n) if weighted else np.ones(n))
+    start, d = np.maximum(rng.normal(size=n), 0.0), coded(rng, n)
+    found = positive_parts(Ahead(start, d, 0.6, less, 0.0), measure)
+    wanted = np.maximum(start + 0.6 * (d.part(0, n) - less), 0.0)
+    assert found is not None
+    np.testing.assert_allclose(found.density, wanted, rtol=1e-15, atol=1e-16)
+    assert found.dual is found.density
+    half = math.fsum(0.5 * measure.entries * wanted**2)
+    assert found.potentials.theta == found.potentials.dual == pytest.approx(half, rel=1e-14)
+    assert found.potentials.mass == pytest.approx(math.fsum(measure.entries * wanted), rel=1e-14)
+
+
+def test_a_density_beyond_the_grid_of_the_orthant():
+    found = positive_parts(
+        Ahead(np.array([1e30, 1.0]), np.zeros(2), 0.0, 0.0, 0.0), BaseMeasure(np.ones(2))
+    )
+    assert found is None
+
+
+@pytest.mark.parametrize("cap", [2.0, math.inf])
+def test_the_corrective_step_arrives_at_once(cap, monkeypatch):
+    """Nothing is searched for again once Newton's method knows step and shift: project is not called."""
+    from maboost.mirror import ascent as module
+    from maboost.mirror.steps import Corrective, Situation, scaled
+
+    rng = np.random.default_rng(4)
+    n = 3000
+    measure, d = BaseMeasure(rng.uniform(0.5, 2.0, n)), coded(rng, n)
+    d = Coded(np.array([-0.9, -0.5, -0.1, 0.1, 0.3, 0.5]), d.codes)
+    ascent = MirrorAscent(Entropy(), CappedSimplex(cap) if cap < math.inf else Simplex())
+    monkeypatch.setattr(module, "project", None)
+    state = ascent.start(measure)
+    for _ in range(5):
+        edge = -float(d.values @ d.masses(state.density, measure))
+        whole = Corrective()(Situation(ascent, state, measure, d, edge))
+        for rate in (1.0, 0.3):
+            step = scaled(whole, rate)
+            moved = ascent.move(state, d, step.size, measure, guess=step.guess)
+            assert moved.gain > 0.0
+        state = moved.state
+        d = Coded(d.values, rng.permutation(d.codes))
