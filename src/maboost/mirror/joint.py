@@ -71,15 +71,26 @@ def joint_corrective(
     step, shift = min(edge * state.mass / reach, 0.9) / reach, 0.0
     if problem.by_factors and plane and isinstance(direction, Coded):
         step, shift = _without_caps(direction, state, edge, measure) or (step, shift)
+    found = _newton(problem, step, shift, l1, reach, None if plane else state.mass)
+    if found is None or problem.clipped:
+        return None
+    step, shift = found
+    return Corrected(step, shift if plane else None, partial(_shorter, problem, edge, step, shift))
+
+
+def _newton(
+    problem: Pass, step: float, shift: float, l1: float, reach: float, free_mass: float | None
+) -> tuple[float, float] | None:
+    """Step and shift, from a first guess of them; `free_mass` is that of the density off the plane of mass one."""
+    plane, scale = free_mass is None, free_mass or 1.0
     previous = math.inf
     for _ in range(30):
         mass, loss, h00, h01, h11 = problem.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
         slope = loss + l1
         residual = max(abs(slope) / reach, abs(off))
-        scale = 1.0 if plane else state.mass
         if residual <= 2e-14 * scale or (residual < 1e-11 * scale and residual >= previous):
-            break
+            return step, shift
         # gradient of Psi: (slope, off); Hessian: ((h11, -h01), (-h01, h00))
         cross, down = (h01, h00) if plane else (0.0, 1.0)
         determinant = down * h11 - cross * cross
@@ -92,13 +103,9 @@ def joint_corrective(
         if not 0.0 < step * reach < _FARTHEST:
             return None
         if problem.by_factors and residual <= _NEAR:
-            break
+            return step, shift
         previous = residual
-    else:
-        return None
-    if problem.clipped:
-        return None
-    return Corrected(step, shift if plane else None, partial(_shorter, problem, edge, step, shift))
+    return None
 
 
 def _without_caps(
