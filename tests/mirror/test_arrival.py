@@ -13,6 +13,7 @@ from tests.helpers import examples, seeds
 from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
 from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
 from maboost.mirror.coded import Coded
+from maboost.mirror.steps import Corrective, Paper, Situation, scaled
 from maboost.threads import Threads
 
 sizes = st.sampled_from([1, 3, 40, 1023, 1024, 1025, 5000])
@@ -107,23 +108,22 @@ def test_a_density_beyond_the_grid_of_the_orthant():
 
 
 @pytest.mark.parametrize("cap", [2.0, math.inf])
-def test_the_corrective_step_arrives_at_once(cap, monkeypatch):
-    """Nothing is searched for again once Newton's method knows step and shift: project is not called."""
-    from maboost.mirror import ascent as module
-    from maboost.mirror.steps import Corrective, Situation, scaled
-
+@pytest.mark.parametrize("rule", [Corrective(), Paper()])
+def test_steps_arrive_at_once(rule, cap, monkeypatch):
+    """Nothing is searched for once Newton's method knows the shift: the projection is not called."""
     rng = np.random.default_rng(4)
     n = 3000
     measure, d = BaseMeasure(rng.uniform(0.5, 2.0, n)), coded(rng, n)
     d = Coded(np.array([-0.9, -0.5, -0.1, 0.1, 0.3, 0.5]), d.codes)
     ascent = MirrorAscent(Entropy(), CappedSimplex(cap) if cap < math.inf else Simplex())
-    monkeypatch.setattr(module, "project", None)
+    monkeypatch.setattr("maboost.mirror.ascent.project", None)
     state = ascent.start(measure)
     for _ in range(5):
         edge = -float(d.values @ d.masses(state.density, measure))
-        whole = Corrective()(Situation(ascent, state, measure, d, edge))
+        situation = Situation(ascent, state, measure, d, edge)
+        whole = rule(situation)
         for rate in (1.0, 0.3):
-            step = scaled(whole, rate)
+            step = scaled(whole, rate, situation)
             moved = ascent.move(state, d, step.size, measure, guess=step.guess)
             assert moved.gain > 0.0
         state = moved.state

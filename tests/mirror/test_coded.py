@@ -66,7 +66,7 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name, width):
         short = Corrective()(Situation(ascent, state, measure, coded, edge))
         assert short.final == plain.final
         assert short.size == pytest.approx(plain.size, rel=1e-8)
-        found = joint_corrective(ascent, state, coded, edge, measure)
+        found = joint_corrective(Situation(ascent, state, measure, coded, edge))
         if found is not None:
             slope = gain_slope(Situation(ascent, state, measure, d, edge), found.step)
             assert abs(slope) <= 1e-10
@@ -114,7 +114,7 @@ def test_newtons_method_does_not_mind_small_losses(seed, name, codes, scale):
     edge = -measure.integral(state.density * whole_direction(coded)) / state.mass
     directions = (coded, short) if codes else (whole_direction(coded), whole_direction(short))
     whole, part = (
-        joint_corrective(ascent, state, d, e, measure)
+        joint_corrective(Situation(ascent, state, measure, d, e))
         for d, e in zip(directions, (edge, scale * edge), strict=True)
     )
     assert (whole is None) == (part is None)
@@ -184,7 +184,7 @@ def test_lazy_rows_far_above_their_caps_keep_their_shares():
     state = AscentState(theta - found.center - found.tau, found.density, 1.0, 0.0)
     coded = Coded(np.array([-0.5, 0.4]), np.array([0, 1, 0, 1, 0, 1, 1, 0], dtype=np.uint16))
     edge = -measure.integral(state.density * whole_direction(coded))
-    assert joint_corrective(ascent, state, coded, edge, measure) is None
+    assert joint_corrective(Situation(ascent, state, measure, coded, edge)) is None
     situation = Situation(ascent, state, measure, coded, edge)
     assert abs(gain_slope(situation, Corrective()(situation).size)) <= 1e-10
 

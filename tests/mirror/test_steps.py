@@ -155,7 +155,7 @@ def test_corrective_of_madaboost(seed, votes):
 def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width):
     domain = {"orthant": Orthant(), "hypercube": Hypercube()}.get(kind, kind)
     s = situation(np.random.default_rng(seed), REGULARIZERS[name], domain, update, width)
-    found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure)
+    found = joint_corrective(s)
     if found is None:
         return
     searched = Corrective()._search(s)
@@ -174,7 +174,7 @@ def test_newton_usually_succeeds(name, domain):
         situation(np.random.default_rng(seed), REGULARIZERS[name], domain) for seed in range(100)
     ]
     met = [s for s in met if smallest_edge(s) < -0.1]
-    found = [joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure) for s in met]
+    found = [joint_corrective(s) for s in met]
     assert len(met) > 50
     assert sum(x is not None for x in found) >= 0.75 * len(met)
 
@@ -359,9 +359,10 @@ def test_the_corrective_step_through_two_projections_is_refused():
 
 
 def test_a_learning_rate_shortens_every_step_but_the_last():
-    assert scaled(Step(2.0, guess=1.0), 0.1) == Step(0.2)
-    assert scaled(Step(2.0, guess=1.0), 1.0) == Step(2.0, guess=1.0)
-    assert scaled(Step(2.0, final=True), 0.1) == Step(2.0, final=True)
+    s = situation(np.random.default_rng(0), Entropy(), CappedSimplex(2.0))
+    assert scaled(Step(2.0, guess=1.0), 0.1, s) == Step(0.2)
+    assert scaled(Step(2.0, guess=1.0), 1.0, s) == Step(2.0, guess=1.0)
+    assert scaled(Step(2.0, final=True), 0.1, s) == Step(2.0, final=True)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.9])
@@ -379,7 +380,7 @@ def test_where_a_shorter_step_leads_is_known(rate, cap):
     edge = -float(d.values @ d.masses(state.density, measure))
     s = Situation(ascent, state, measure, d, edge)
     whole = Corrective()(s)
-    short = scaled(whole, rate)
+    short = scaled(whole, rate, s)
     assert short.size == rate * whole.size
     theta = state.theta + short.size * d.part(0, n)
     found = project(ascent.regularizer, ascent.domain, theta, measure)

@@ -214,7 +214,7 @@ class Run:
         situation = Situation(
             booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
         )
-        step = scaled(booster.step(situation), booster.learning_rate)
+        step = scaled(booster.step(situation), booster.learning_rate, situation)
         before = self.state
         moved = booster.ascent.move(before, d, step.size, measure, l1, step.guess)
         self.state = moved.state

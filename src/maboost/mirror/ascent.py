@@ -148,7 +148,7 @@ class MirrorAscent:
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = measure.array()
         theta.fill(level)
-        nowhere = Coded(np.zeros(1), np.zeros(theta.size, dtype=np.uint8))
+        nowhere = Coded(np.zeros(1), np.zeros(theta.size, dtype=np.uint16))
         return self._depart(Ahead(theta, nowhere, 0.0, 0.0, 0.0), measure, 0.0)[0]
 
     def move(

@@ -13,20 +13,18 @@ caller falls back to a bracketed search, and gains are measured at whatever step
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.passes import Pass, pass_for
-from maboost.mirror.regularizers import Entropy, Euclidean
+from maboost.mirror.passes import Pass
+from maboost.mirror.regularizers import Entropy
+from maboost.mirror.situation import Situation
 
-__all__ = ["Corrected", "joint_corrective"]
+__all__ = ["Corrected", "joint_corrective", "shift_after"]
 
 Array = NDArray[np.float64]
 
@@ -36,56 +34,44 @@ _NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, i
 
 
 class Corrected(NamedTuple):
-    """The corrective step, and the shift of the projection it leads to where that is known.
-
-    `shorter` is the shift after only a share of the step, where that is found more easily than without the
-    step; None where it is not.
-    """
+    """The corrective step, and the shift of the projection it leads to where that is known."""
 
     step: float
     shift: float | None
-    shorter: Callable[[float], float | None]
 
 
-def joint_corrective(
-    ascent: MirrorAscent,
-    state: AscentState,
-    direction: Array | Coded,
-    edge: float,
-    measure: BaseMeasure,
-    l1: float = 0.0,
-) -> Corrected | None:
+def joint_corrective(s: Situation) -> Corrected | None:
     """Newton's method in (step, shift); None where it does not apply or does not converge.
 
     Off the plane of mass one there is no shift, and the method runs in the step alone.
     """
-    if type(ascent.regularizer) not in (Entropy, Euclidean):
+    domain, d = s.ascent.domain, s.direction
+    plane, coded = domain.normalised, d if isinstance(d, Coded) else None
+    entropy = type(s.ascent.regularizer) is Entropy
+    if coded is not None and plane and domain.unbounded and entropy:
+        return _by_leaf_sums(coded, s)
+    rows = s.rows
+    if rows is None:
         return None
-    simplex = ascent.domain.normalised and ascent.domain.unbounded
-    if isinstance(direction, Coded) and simplex and type(ascent.regularizer) is Entropy:
-        return _by_leaf_sums(direction, state, edge, measure)
-    problem = pass_for(ascent, state, direction, measure, l1)
-    if problem is None:
-        return None
-    plane, reach = ascent.domain.normalised, _reach(direction, measure)
-    step, shift = min(edge * state.mass / reach, 0.9) / reach, 0.0
-    if problem.by_factors and plane and isinstance(direction, Coded):
-        step, shift = _without_caps(direction, state, edge, measure) or (step, shift)
-    found = _newton(problem, step, shift, l1, reach, None if plane else state.mass)
-    if found is None or problem.clipped:
+    reach = _reach(d, s.measure)
+    step, shift = min(s.edge * s.state.mass / reach, 0.9) / reach, 0.0
+    if rows.by_factors and plane and coded is not None:
+        step, shift = _without_caps(coded, s) or (step, shift)
+    found = _newton(rows, step, shift, s.l1, reach, None if plane else s.state.mass)
+    if found is None or rows.clipped:
         return None
     step, shift = found
-    return Corrected(step, shift if plane else None, partial(_shorter, problem, edge, step, shift))
+    return Corrected(step, shift if plane else None)
 
 
 def _newton(
-    problem: Pass, step: float, shift: float, l1: float, reach: float, free_mass: float | None
+    rows: Pass, step: float, shift: float, l1: float, reach: float, free_mass: float | None
 ) -> tuple[float, float] | None:
     """Step and shift, from a first guess of them; `free_mass` is that of the density off the plane of mass one."""
     plane, scale = free_mass is None, free_mass or 1.0
     previous = math.inf
     for _ in range(30):
-        mass, loss, h00, h01, h11 = problem.sums(step, shift)
+        mass, loss, h00, h01, h11 = rows.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
         slope = loss + l1
         residual = max(abs(slope) / reach, abs(off))
@@ -102,34 +88,52 @@ def _newton(
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _FARTHEST:
             return None
-        if problem.by_factors and residual <= _NEAR:
+        if rows.by_factors and residual <= _NEAR:
             return step, shift
         previous = residual
     return None
 
 
-def _without_caps(
-    coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
-) -> tuple[float, float] | None:
+def _without_caps(coded: Coded, s: Situation) -> tuple[float, float] | None:
     """Where the method ends if no cap matters: a good place to start."""
-    found = _by_leaf_sums(coded, state, edge, measure)
-    if found is None or found.step * _reach(coded, measure) > _FAR:
+    found = _by_leaf_sums(coded, s)
+    if found is None or found.step * _reach(coded, s.measure) > _FAR:
         return None
-    return found.step, coded.log_mean_exp(found.step, state.density, measure)
+    return found.step, coded.log_mean_exp(found.step, s.state.density, s.measure)
 
 
-def _shorter(problem: Pass, edge: float, step: float, shift: float, share: float) -> float | None:
-    """The shift after a share of a step: Newton's method in it alone.
+def shift_after(s: Situation, share: float, step: float, shift: float | None) -> float | None:
+    """The shift of the projection after a share of a step; `shift` is that after all of it, where it is known.
 
-    It starts from a cubic, since the slope of the shift is known at both ends: minus the edge, which vanishes
-    at the whole step.
+    None where only the projection itself finds it.
     """
-    if not problem.by_factors:
+    domain, d = s.ascent.domain, s.direction
+    if not (domain.normalised and isinstance(d, Coded)) or domain.unbounded:
         return None
+    if type(s.ascent.regularizer) is not Entropy or s.ascent.update != "active":
+        return None
+    near = None if shift is None else _cubic(share, s.edge * step, shift)
+    rows = s.rows
+    if rows is None or not rows.few:
+        return near
+    if near is None:
+        near = d.log_mean_exp(share * step, s.state.density, s.measure)
+    return _newton_in_shift(rows, share * step, near)
+
+
+def _cubic(share: float, edge: float, shift: float) -> float:
+    """About the shift after a share of a corrective step.
+
+    Its slope is known at both ends: minus the edge, which vanishes after all of the step.
+    """
     rest = 1.0 - share
-    shift = share * (share * (1.0 + 2.0 * rest) * shift - rest * rest * edge * step)
+    return share * (share * (1.0 + 2.0 * rest) * shift - rest * rest * edge)
+
+
+def _newton_in_shift(rows: Pass, step: float, shift: float) -> float | None:
+    """Newton's method in the shift alone, from a first guess."""
     for _ in range(20):
-        mass, _, free, _, _ = problem.sums(share * step, shift)
+        mass, _, free, _, _ = rows.sums(step, shift)
         if not free > 0.0:
             return None
         move = (mass - 1.0) / free
@@ -150,18 +154,16 @@ def _reach(direction: Array | Coded, measure: BaseMeasure) -> float:
     return max(-low, high, 1e-300)
 
 
-def _by_leaf_sums(
-    coded: Coded, state: AscentState, edge: float, measure: BaseMeasure
-) -> Corrected | None:
+def _by_leaf_sums(coded: Coded, s: Situation) -> Corrected | None:
     """Entropy on the simplex: the next edge needs only the masses of the codes."""
-    masses, d = coded.masses(state.density, measure, state.mass), coded.values
+    masses, d = coded.masses(s.state.density, s.measure, s.state.mass), coded.values
     held = masses > 0.0
-    masses, d, reach = masses[held], d[held], _reach(coded, measure)
+    masses, d, reach = masses[held], d[held], _reach(coded, s.measure)
     if not np.any(d > 0.0):
         return None
     powers = np.stack([masses, masses * d, masses * d * d])
     below, longest = d - d.max(), 2.0 / reach
-    step, last = math.atanh(min(edge, 0.9)), math.inf  # where all answers are votes, it is that
+    step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
         mass, loss, square = (powers * np.exp(step * below)).sum(axis=1).tolist()
         loss /= mass
@@ -176,4 +178,4 @@ def _by_leaf_sums(
         if abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
-    return Corrected(step, None, lambda share: None)
+    return Corrected(step, None)

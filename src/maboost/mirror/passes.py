@@ -51,10 +51,13 @@ class Pass(Protocol):
         Whether a density was beyond the grid of the last sums.
     by_factors : bool
         Whether a step from here multiplies densities by the factors of their codes, until caps hold them.
+    few : bool
+        Whether it passes over few rows, after the first time.
     """
 
     clipped: bool
     by_factors: bool
+    few: bool
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
@@ -128,6 +131,7 @@ class _EveryEntry:
     measure: BaseMeasure
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=False, init=False)
+    few: bool = field(default=False, init=False)
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         """Folded sums over some entries, as :func:`maboost.mirror.coded.euclidean_moments`."""
@@ -213,6 +217,7 @@ class NearCapsPass:
     coded: Coded
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=True, init=False)
+    few: bool = field(default=True, init=False)
     reached: Reached | None = field(default=None, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
@@ -233,6 +238,7 @@ class SupportPass:
     values: Array  # of the codes, less the penalty
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=False, init=False)
+    few: bool = field(default=True, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
         limits = self.limits

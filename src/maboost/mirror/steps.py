@@ -16,22 +16,19 @@ simplex and votes it is AdaBoost's :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from maboost.mirror.ascent import AscentState, MirrorAscent
-from maboost.mirror.coded import Coded, whole_direction
-from maboost.mirror.joint import joint_corrective
-from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.coded import Coded
+from maboost.mirror.joint import joint_corrective, shift_after
 from maboost.mirror.params import Component
 from maboost.mirror.projections import project
 from maboost.mirror.regularizers import Entropy
+from maboost.mirror.situation import Situation
 from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
@@ -44,59 +41,10 @@ _CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What a step rule may look at.
-
-    Attributes
-    ----------
-    ascent, state, measure
-        The engine, where it stands, and the base measure.
-    direction : array or Coded
-        The loss vector d of the hypothesis, as codes and a table where it takes few values.
-    edge : float
-        Its edge under the current distribution.
-    round : int
-        One for the first round.
-    error : float
-        Training error of the ensemble before this round (over pairs), one before the first.
-    gain : float
-        The total gain so far.
-    l1 : float
-        The l1 factor of this round.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maboost.mirror import BaseMeasure, Entropy, MirrorAscent, Simplex
-    >>> ascent, measure = MirrorAscent(Entropy(), Simplex()), BaseMeasure(np.ones(4))
-    >>> d = np.array([1.0, -1.0, -1.0, -1.0])  # one row of four is wrong
-    >>> situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.5)
-    >>> Paper()(situation).size, round(Corrective()(situation).size, 4)
-    (0.5, 0.5493)
-    """
-
-    ascent: MirrorAscent
-    state: AscentState
-    measure: BaseMeasure
-    direction: Array | Coded
-    edge: float
-    round: int = 1
-    error: float = 1.0
-    gain: float = 0.0
-    l1: float = 0.0
-
-    @cached_property
-    def dense(self) -> Array:
-        """The direction as an array."""
-        return whole_direction(self.direction)
-
-
-@dataclass(frozen=True)
 class Step:
     """A step, and whether it reaches all that is promised.
 
-    `guess` is where the projection's shift will be, and `shorter` tells that for a share of the step; both
-    only save time.
+    `guess` is where the projection's shift will be; it only saves time.
 
     >>> Step(0.5)
     Step(size=0.5, final=False, guess=None)
@@ -105,7 +53,6 @@ class Step:
     size: float
     final: bool = False
     guess: float | None = None
-    shorter: Callable[[float], float | None] | None = field(default=None, repr=False, compare=False)
 
 
 class StepRule(Protocol):
@@ -175,9 +122,9 @@ class Corrective(Component):
         closed = self._closed_form(s)
         if closed is not None:
             return closed
-        found = joint_corrective(s.ascent, s.state, s.direction, s.edge, s.measure, s.l1)
+        found = joint_corrective(s)
         if found is not None:
-            return Step(found.step, guess=found.shift, shorter=found.shorter)
+            return Step(found.step, guess=found.shift)
         return self._search(s)
 
     @staticmethod
@@ -258,11 +205,16 @@ def gain_slope(s: Situation, step: float) -> float:
     return edge + s.l1 * (mass[0] - 1.0) if mass else edge
 
 
-def scaled(step: Step, learning_rate: float) -> Step:
-    """The step times the learning rate; a final step stays whole, since it must reach its target."""
+def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
+    """The step times the learning rate; a final step stays whole, since it must reach its target.
+
+    Where it is found quickly, the shift of the projection goes along.
+    """
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
-    if step.final or learning_rate == 1.0:
+    share = 1.0 if step.final else learning_rate
+    if share == 1.0 and step.guess is not None:
         return step
-    guess = None if step.shorter is None else step.shorter(learning_rate)
-    return Step(learning_rate * step.size, guess=guess)
+    return replace(
+        step, size=share * step.size, guess=shift_after(situation, share, step.size, step.guess)
+    )
