@@ -149,7 +149,7 @@ def test_corrective_of_madaboost(seed, votes):
 
 
 @pytest.mark.parametrize("kind", [*DOMAINS, "orthant", "hypercube"])
-@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@pytest.mark.parametrize("name", REGULARIZERS)
 @given(seed=seeds, update=updates, width=st.sampled_from([1, 3]))
 @examples(40)
 def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width):
@@ -166,7 +166,7 @@ def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width
         assert found.step == pytest.approx(searched.size, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@pytest.mark.parametrize("name", REGULARIZERS)
 @pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0)], ids=repr)
 def test_newton_usually_succeeds(name, domain):
     """The fast path is not dead code."""

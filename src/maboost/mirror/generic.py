@@ -19,6 +19,7 @@ __all__ = ["project_generic"]
 Array = NDArray[np.float64]
 
 MASS_TOLERANCE = 1e-13
+_MET = 2e-14  # of a mass of one: a guess that good is the root
 
 
 def project_generic(
@@ -40,14 +41,9 @@ def project_generic(
     >>> project_generic(FermiDirac(2.0), Simplex(), theta, BaseMeasure(np.ones(3))).density.round(3)
     array([1.907, 0.546, 0.546])
     """
-    caps = domain.row_caps()
-    bottom, top = regularizer.grad_limits()
+    caps, point = domain.row_caps(), regularizer.point
+    bottom, _ = regularizer.grad_limits()
     one = float(regularizer.grad(np.array([1.0]))[0])
-
-    def point(x: Array) -> Array:
-        with np.errstate(over="ignore"):
-            u = regularizer.grad_inverse(np.clip(x, bottom, top))
-        return np.where(x <= bottom, 0.0, np.minimum(u, regularizer.upper))
 
     def rows(x: Array, tau: float) -> Array:
         return np.minimum(measure.row_means(point(x - tau)), caps)
@@ -81,7 +77,7 @@ def project_generic(
 def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
     """The root of a decreasing function, looked for in both directions from `start`."""
     value = excess(start)
-    if value == 0.0:
+    if abs(value) <= _MET:
         return start
     direction = 1.0 if value > 0.0 else -1.0
     near, step = start, 1.0

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass
-from maboost.mirror.regularizers import Entropy
+from maboost.mirror.regularizers import Entropy, Euclidean
 from maboost.mirror.situation import Situation
 
 __all__ = ["Corrected", "joint_corrective", "shift_after"]
@@ -107,10 +107,12 @@ def shift_after(s: Situation, share: float, step: float, shift: float | None) ->
 
     None where only the projection itself finds it.
     """
-    domain, d = s.ascent.domain, s.direction
-    if not (domain.normalised and isinstance(d, Coded)) or domain.unbounded:
+    domain, d, kind = s.ascent.domain, s.direction, type(s.ascent.regularizer)
+    if not domain.normalised or kind is Euclidean:
         return None
-    if type(s.ascent.regularizer) is not Entropy or s.ascent.update != "active":
+    if kind is not Entropy:
+        return None if shift is None else share * shift
+    if domain.unbounded or s.ascent.update != "active" or not isinstance(d, Coded):
         return None
     near = None if shift is None else _cubic(share, s.edge * step, shift)
     rows = s.rows

@@ -1,7 +1,7 @@
 """Passes over the rows for the corrective step: what the next distribution would be.
 
-:class:`EntropyPass` and :class:`EuclideanPass` are the general ones. The others are short cuts for directions of
-few values: entropy multiplies densities by the factor of their code, rows that no cap can reach are known by
+:class:`EntropyPass` and :class:`EuclideanPass` are the general ones, and :class:`AnyPass` is for all other
+regularizers. The rest are short cuts for directions of few values: entropy multiplies densities by the factor of their code, rows that no cap can reach are known by
 their codes alone, and so are entries of density zero.
 """
 
@@ -21,6 +21,7 @@ from maboost.mirror.coded import (
     Coded,
     coded_moments,
     euclidean_moments,
+    part_of_direction,
     sums_on,
     table_of,
     whole_direction,
@@ -30,7 +31,7 @@ from maboost.mirror.exponential import exponentials, exponentials_into
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
-from maboost.mirror.regularizers import Entropy
+from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 from maboost.mirror.rowwise import Rowwise
 from maboost.mirror.supported import Supported
 
@@ -40,6 +41,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
+_NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
 
 
 class Pass(Protocol):
@@ -73,7 +75,14 @@ def pass_for(
     """The quickest pass for this direction; None where none is quick."""
     domain, coded = ascent.domain, direction if isinstance(direction, Coded) else None
     entropy, active = type(ascent.regularizer) is Entropy, ascent.update == "active"
-    if measure.width > 1 and domain.normalised and not domain.unbounded:
+    tied = (
+        measure.width > 1 and domain.normalised and not domain.unbounded
+    )  # entries of a row by its cap
+    if not entropy and type(ascent.regularizer) is not Euclidean:
+        limits = _Limits.of(ascent, state.density, measure)
+        regularizer = ascent.regularizer
+        return None if tied else AnyPass(limits, measure, regularizer, state.theta, direction)
+    if tied:
         if entropy and not active and measure.maximum(state.theta) > LARGEST_LOG:
             return None  # the shares of entries inside a row would be lost
         return Rowwise(ascent, state, direction, measure)
@@ -187,6 +196,31 @@ class EntropyPass(_EveryEntry):
                 np.minimum(x, limits.bound, out=x)
             entropy_weights(x, self.measure.base(block), part_of(limits.caps, block), moving)
             sums[:7] += moments(x, moving, self.dense[block], limits.grid[:3])
+        return sums
+
+
+@dataclass
+class AnyPass(_EveryEntry):
+    """Any regularizer, any direction. Slopes are differences: they only steer."""
+
+    regularizer: Regularizer
+    theta: Array
+    direction: Array | Coded
+
+    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
+        sums, limits = np.zeros(8, dtype=np.int64), self.limits
+        for start in range(part.start, part.stop, _BLOCK):
+            block = slice(start, min(start + _BLOCK, part.stop))
+            base, caps = self.measure.base(block), part_of(limits.caps, block)
+            d = part_of_direction(self.direction, block.start, block.stop)
+            x = self.theta[block] + step * d - shift
+            u, above = self.regularizer.point(x), self.regularizer.point(x + _NEARBY)
+            slopes = np.where(u < caps, (above - u) / _NEARBY, 0.0)
+            u = np.minimum(u, caps)
+            sums[7] += np.count_nonzero(u > limits.bound)
+            np.minimum(u, limits.bound, out=u)
+            np.clip(slopes, 0.0, limits.bound, out=slopes)
+            sums[:7] += moments(base * u, base * slopes, d, limits.grid[:3])
         return sums
 
 

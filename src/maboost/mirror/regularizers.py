@@ -77,6 +77,13 @@ class Regularizer(Component):
                 top = float(self.grad(np.array([self.upper]))[0])
         return bottom, top
 
+    def point(self, x: Array) -> Array:
+        """The density of dual points anywhere: zero below all gradients, `upper` above them."""
+        bottom, top = self.grad_limits()
+        with np.errstate(over="ignore"):
+            u = self.grad_inverse(np.clip(x, bottom, top))
+        return np.where(x <= bottom, 0.0, np.minimum(u, self.upper))
+
     def beta(self, level: float) -> float:
         r"""The divergence of "all mass evenly on a fraction `level`" from the base measure.
 

@@ -12,7 +12,6 @@ from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass, pass_for
-from maboost.mirror.regularizers import Entropy, Euclidean
 
 __all__ = ["Situation"]
 
@@ -74,8 +73,6 @@ class Situation:
 
         (Not a cached property: in Python 3.11 those hold a lock, and shards talk to each other here.)
         """
-        if type(self.ascent.regularizer) not in (Entropy, Euclidean):
-            return None
         if not self._rows:
             found = pass_for(self.ascent, self.state, self.direction, self.measure, self.l1)
             self._rows.append(found)
