@@ -160,7 +160,6 @@ def test_parameters_reach_the_default_tree():
         SmoothBoostClassifier(HistTreeClassifier(), n_estimators=5),
         {"estimator__max_depth": [1, 2], "smoothness": [2.0, 8.0]},
         cv=2,
-        n_jobs=2,
     ).fit(X, y)
     assert search.best_score_ > 0.9
     both = GridSearchCV(
