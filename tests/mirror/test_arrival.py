@@ -78,6 +78,7 @@ def test_without_caps(weighted, seed, n):
     state, d = moved.state, coded(rng, n)
     shift = d.log_mean_exp(0.9, state.density, measure)
     found = powers(Ahead(state.theta, d, 0.9, 0.0, shift), measure)
+    assert found is not None
     wanted = project(Entropy(), Simplex(), state.theta + 0.9 * d.part(0, n), measure)
     np.testing.assert_allclose(found.density, wanted.density, rtol=1e-12)
     np.testing.assert_allclose(found.dual, wanted.dual, atol=1e-12)
@@ -128,3 +129,35 @@ def test_steps_arrive_at_once(rule, cap, monkeypatch):
             assert moved.gain > 0.0
         state = moved.state
         d = Coded(d.values, rng.permutation(d.codes))
+
+
+def moved_by_search(ascent, state, d, step, measure, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(MirrorAscent, "_at_once", lambda *_: None)
+        return ascent.move(state, d, step, measure)
+
+
+@pytest.mark.parametrize("small", [1e-40, 1e-26])
+@pytest.mark.parametrize("step", [None, 30.0, 64.0])
+def test_rows_too_light_for_the_grid_of_masses(small, step, monkeypatch):
+    """What their codes weigh is lost, or its last bits are, and a long step makes it all there is."""
+    measure = BaseMeasure(np.r_[np.ones(1000), np.full(10, small)])
+    d = Coded(np.array([-1.0, 1.0]), np.r_[np.zeros(1000), np.ones(10)].astype(np.uint8))
+    ascent = MirrorAscent(Entropy(), Simplex())
+    state = ascent.start(measure)
+    if step is None:
+        step = Corrective()(Situation(ascent, state, measure, d, edge=1.0)).size
+    moved = ascent.move(state, d, step, measure)
+    assert math.fsum(measure.entries * moved.state.density) == pytest.approx(1.0, abs=1e-11)
+    wanted = moved_by_search(ascent, state, d, step, measure, monkeypatch)
+    assert moved.gain == pytest.approx(wanted.gain, rel=1e-12)
+
+
+def test_a_wrong_guess_far_from_the_shift(monkeypatch):
+    measure, ascent = BaseMeasure(np.ones(4)), MirrorAscent(Entropy(), Simplex())
+    d = Coded(np.array([-1.0, -0.9]), np.array([0, 1, 0, 1], dtype=np.uint8))
+    state = ascent.start(measure)
+    moved = ascent.move(state, d, 100.0, measure, guess=0.0)
+    assert math.fsum(measure.entries * moved.state.density) == pytest.approx(1.0, abs=1e-13)
+    wanted = moved_by_search(ascent, state, d, 100.0, measure, monkeypatch)
+    assert moved.gain == pytest.approx(wanted.gain, rel=1e-13)

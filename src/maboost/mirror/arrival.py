@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import BIAS, fixed_point, split_biased, split_wide
 from maboost.jit import kernel
-from maboost.mirror.coded import Coded, advance, advance_entries, table_of
+from maboost.mirror.coded import Coded, advance, advance_entries, mass_grid, table_of
 from maboost.mirror.entries import some_entries, value_at, value_part
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 
 _STRIP = 1024  # entries that stay in the first cache from one loop to the next
 _ROUNDING = 2e-14  # of a mass of one
+_LOST = 1e-12  # of a mass of one, at most: mostly it is far less
 
 
 class Ahead(NamedTuple):
@@ -59,6 +60,11 @@ class Arrived(NamedTuple):
     potentials: Potentials
 
 
+def _rise(direction: Coded, step: float, less: float, shift: float) -> float:
+    """How far the entry goes up that goes furthest."""
+    return step * (float(direction.values.max()) - less) - shift
+
+
 @kernel
 def _powers(start, values, codes, step, less, shift, theta, p):
     """Theta = start + step * (d - less) - shift, and its exponentials."""
@@ -69,10 +75,17 @@ def _powers(start, values, codes, step, less, shift, theta, p):
         exponentials_into(theta[a:b], p[a:b])
 
 
-def powers(ahead: Ahead, measure: BaseMeasure) -> Arrived:
-    """Entropy on the simplex, where the shift makes the mass one: e^theta, whose dual point is theta."""
-    theta, p = measure.array(), measure.array()
+def powers(ahead: Ahead, measure: BaseMeasure) -> Arrived | None:
+    """Entropy on the simplex, with the shift that the masses of codes tell: e^theta, whose dual point is theta.
+
+    None where they do not tell it well: what their grid loses grows as much as the entry that grows most.
+    """
     start, direction, *way = ahead
+    if not isinstance(direction, Coded):
+        return None
+    if _rise(direction, *way) > math.log(_LOST / mass_grid(measure).blur(measure.count)):
+        return None
+    theta, p = measure.array(), measure.array()
 
     def work(a: int, b: int) -> None:
         _powers(start[a:b], *table_of(direction, slice(a, b)), *way, theta[a:b], p[a:b])
@@ -136,7 +149,7 @@ def capped_powers(ahead: Ahead, caps: Array | float, measure: BaseMeasure) -> Ar
     highest, _ = measure.highest_caps(caps)
     if not isinstance(direction, Coded) or math.isinf(highest):
         return None
-    rise = max(ahead.step * (float(direction.values.max()) - ahead.less) - ahead.shift, 0.0)
+    rise = max(_rise(direction, *way), 0.0)
     of_mass = fixed_point(measure.largest * highest, measure.count)
     of_excess = fixed_point(measure.largest * highest * rise, measure.count)
     if max(of_mass.blur(measure.count), of_excess.blur(measure.count)) > _ROUNDING:

@@ -175,7 +175,7 @@ class MirrorAscent:
                 "simplex the l1 norm is constant"
             )
         expected = self._expected_shift(state, direction, step, measure, guess)
-        shift, near = 0.0, guess
+        shift, near = 0.0, expected
         if expected is not None and abs(expected) <= _FAR:
             shift, near = expected, 0.0
         ahead = Ahead(state.theta, direction, step, l1, shift)
@@ -210,7 +210,7 @@ class MirrorAscent:
         if near != 0.0 or type(self.regularizer) is not Entropy:
             return None
         if domain.unbounded:
-            return powers(ahead, measure) if isinstance(ahead.direction, Coded) else None
+            return powers(ahead, measure)
         if measure.width > 1:  # caps tie entries of a row together
             return None
         return capped_powers(ahead, domain.row_caps(), measure)

@@ -25,6 +25,7 @@ __all__ = [
     "advance",
     "advance_entries",
     "leaf_codes",
+    "mass_grid",
     "part_of_direction",
     "table_of",
     "whole_direction",
@@ -65,6 +66,11 @@ def _mass_by_code(density, base, codes, scale, sums):
             at = (np.uint64(i) & _THREE) * table + _TWO * code[i]
             flat[at] += highs[i]
             flat[at + _ONE] += lows[i]
+
+
+def mass_grid(measure: BaseMeasure, total: float = 1.0) -> FixedPoint:
+    """The grid of masses of some entries, where that of all is `total`."""
+    return fixed_point(2.0 * total, measure.count)
 
 
 def values_on(grid: FixedPoint, pairs: Integers) -> Array:
@@ -214,7 +220,7 @@ class Coded:
         """
         if self._known and self._known[0][0] is density:
             return self._known[0][1]
-        grid, support = fixed_point(2.0 * total, measure.count), measure.support(density)
+        grid, support = mass_grid(measure, total), measure.support(density)
 
         def work(a: int, b: int) -> Integers:
             its = part_of(base, slice(a, b))

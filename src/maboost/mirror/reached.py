@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, fixed_point, split
+from maboost.comm import FixedPoint, split
 from maboost.jit import kernel
-from maboost.mirror.coded import Coded, coded_moments
+from maboost.mirror.coded import Coded, coded_moments, mass_grid
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.kernels import STRIP, append_marked, entries_at
 from maboost.mirror.measure import BaseMeasure
@@ -96,7 +96,7 @@ class Reached:
         measure: BaseMeasure,
     ) -> Reached:
         """For factors up to a little more than these, and of shorter steps; `density` is of mass one."""
-        limits, grid = _FURTHER * np.maximum(factors, 1.0), _mass_grid(measure)
+        limits, grid = _FURTHER * np.maximum(factors, 1.0), mass_grid(measure)
 
         def work(a: int, b: int) -> tuple[Integers, Array, NDArray[np.unsignedinteger]]:
             sums = np.zeros((len(limits), 2), dtype=np.int64)
@@ -129,7 +129,7 @@ class Reached:
         near = measure.threads.summed(self.codes.size, work)
         if self._others is None:
             told = measure.comm.allreduce(np.concatenate([near, self.listed.reshape(-1)]), "sum")
-            near, listed, masses = told[:7], told[7:].reshape(-1, 2), _mass_grid(measure)
+            near, listed, masses = told[:7], told[7:].reshape(-1, 2), mass_grid(measure)
             free = self.masses - (listed[:, 0] + listed[:, 1] / masses.low) / masses.factors[0]
             self._others = np.stack([free, free * values, free * values**2])
         else:
@@ -137,8 +137,3 @@ class Reached:
         others, sums = (self._others * factors).sum(axis=1).tolist(), near.tolist()
         mass, loss = grid.value(*sums[:2]) + others[0], grid.value(*sums[2:4]) + others[1]
         return [mass, loss, *(grid.value(h, 0) + o for h, o in zip(sums[4:], others, strict=True))]
-
-
-def _mass_grid(measure: BaseMeasure) -> FixedPoint:
-    """The grid of masses of some entries out of all, which is one."""
-    return fixed_point(2.0, measure.count)
