@@ -12,8 +12,9 @@ from tests.helpers import examples, seeds
 
 from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
 from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
+from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded
-from maboost.mirror.steps import Corrective, Paper, Situation, scaled
+from maboost.mirror.steps import Corrective, Paper, Situation, Step, scaled
 from maboost.threads import Threads
 
 sizes = st.sampled_from([1, 3, 40, 1023, 1024, 1025, 5000])
@@ -161,3 +162,32 @@ def test_a_wrong_guess_far_from_the_shift(monkeypatch):
     assert math.fsum(measure.entries * moved.state.density) == pytest.approx(1.0, abs=1e-13)
     wanted = moved_by_search(ascent, state, d, 100.0, measure, monkeypatch)
     assert moved.gain == pytest.approx(wanted.gain, rel=1e-13)
+
+
+@pytest.mark.parametrize("size", [4.0, 64.0, 1e4])
+@pytest.mark.parametrize("guess", [None, 3.0])
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_the_shift_after_a_long_step(size, guess):
+    """Densities overflow on the way, and most rows would be at their caps."""
+    measure = BaseMeasure(np.array([0.864, 0.136, 1.3e-9]))
+    ascent = MirrorAscent(Entropy(), CappedSimplex(1e9))
+    theta = np.array([0.146, -539.8, -599.8])
+    found = project(Entropy(), ascent.domain, theta, measure)
+    state = AscentState(found.dual, found.density, 1.0, 0.0)
+    d = Coded(np.array([-0.001, -1.0]), np.array([1, 0, 0], dtype=np.uint8))
+    situation = Situation(ascent, state, measure, d, edge=0.999)
+    step = scaled(Step(size, guess=guess), 0.9, situation)
+    assert guess is not None or step.guess is None
+    moved = ascent.move(state, d, step.size, measure, guess=step.guess)
+    assert math.fsum(measure.entries * moved.state.density) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("caps", "width", "size"), [(np.array([2.0, math.inf]), 1, 0.3), (2.0, 3, 0.3), (2.0, 1, 3.0)]
+)
+def test_no_pass_is_made_ready_for_nothing(caps, width, size):
+    measure, ascent = BaseMeasure(np.ones(2), width), MirrorAscent(Entropy(), CappedSimplex(caps))
+    d = Coded(np.array([-1.0, 0.5]), np.arange(2 * width, dtype=np.uint8) % 2)
+    situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.25)
+    assert scaled(Step(size), 1.0, situation) == Step(size)
+    assert not situation._rows

@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 
 # of logarithms after a step: beyond, nothing is known well; nothing at all
 _FAR, _FARTHEST = 5.0, 60.0
+_LONG = 1.0  # the same: beyond, so many rows reach their caps that to list them takes longer than to project
 _NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
 
 
@@ -114,13 +115,20 @@ def shift_after(s: Situation, share: float, step: float, shift: float | None) ->
         return None if shift is None else share * shift
     if domain.unbounded or s.ascent.update != "active" or not isinstance(d, Coded):
         return None
-    near = None if shift is None else _cubic(share, s.edge * step, shift)
-    rows = s.rows
-    if rows is None or not rows.few:
+    near, length = None, share * step
+    if shift is not None:
+        near = _cubic(share, s.edge * step, shift)
+    highest, _ = s.measure.highest_caps(domain.row_caps())
+    if s.measure.width > 1 or math.isinf(highest):  # a pass is over all rows
         return near
+    longest = _LONG if near is None else _FARTHEST
+    if length * _reach(d, s.measure) > longest:
+        return near
+    rows = s.rows
+    assert rows is not None
     if near is None:
-        near = d.log_mean_exp(share * step, s.state.density, s.measure)
-    return _newton_in_shift(rows, share * step, near)
+        near = d.log_mean_exp(length, s.state.density, s.measure)
+    return _newton_in_shift(rows, length, near)
 
 
 def _cubic(share: float, edge: float, shift: float) -> float:

@@ -53,13 +53,10 @@ class Pass(Protocol):
         Whether a density was beyond the grid of the last sums.
     by_factors : bool
         Whether a step from here multiplies densities by the factors of their codes, until caps hold them.
-    few : bool
-        Whether it passes over few rows, after the first time.
     """
 
     clipped: bool
     by_factors: bool
-    few: bool
 
     def sums(self, step: float, shift: float) -> list[float]:
         """Mass and loss of the next distribution, and the three moments of the Hessian."""
@@ -140,7 +137,6 @@ class _EveryEntry:
     measure: BaseMeasure
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=False, init=False)
-    few: bool = field(default=False, init=False)
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         """Folded sums over some entries, as :func:`maboost.mirror.coded.euclidean_moments`."""
@@ -251,7 +247,6 @@ class NearCapsPass:
     coded: Coded
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=True, init=False)
-    few: bool = field(default=True, init=False)
     reached: Reached | None = field(default=None, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
@@ -272,7 +267,6 @@ class SupportPass:
     values: Array  # of the codes, less the penalty
     clipped: bool = field(default=False, init=False)
     by_factors: bool = field(default=False, init=False)
-    few: bool = field(default=True, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
         limits = self.limits

@@ -35,7 +35,7 @@ class Rowwise:
 
     Attributes
     ----------
-    clipped, by_factors, few : bool
+    clipped, by_factors : bool
         As of :class:`maboost.mirror.passes.Pass`.
     """
 
@@ -52,7 +52,7 @@ class Rowwise:
         self.measure = measure
         self.block = max(_BLOCK // measure.width, 1)
         self.caps = ascent.domain.row_caps()
-        self.clipped = self.few = False
+        self.clipped = False
         self.by_factors = self.entropy and ascent.update == "active"
         rows = measure.of_rows
         top, highest = rows.highest_caps(self.caps)
