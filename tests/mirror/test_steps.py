@@ -39,6 +39,7 @@ from maboost.mirror import (
 )
 from maboost.mirror.coded import Coded
 from maboost.mirror.joint import joint_corrective
+from maboost.mirror.passes import NearCapsPass
 from maboost.mirror.projections import project
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
 
@@ -394,3 +395,23 @@ def test_sparseboost_ends_when_no_weight_is_left(kappa):
     records = list(rounds(run, 50))
     assert records[-1].train_error == 0.0
     assert run.state.mass <= 1e-9 or kappa < 1.0
+
+
+def test_a_root_that_does_not_exist_is_not_looked_for_long(monkeypatch):
+    """Caps close to one keep the wrong rows from ever outweighing the others."""
+    rng = np.random.default_rng(0)
+    measure, ascent = BaseMeasure(np.ones(400)), MirrorAscent(Entropy(), CappedSimplex(1.2))
+    values = np.array([-0.6, -0.5, -0.3, -0.1, 0.02, 0.1, 0.2])
+    d = Coded(values, rng.integers(0, 7, 400).astype(np.uint8))
+    state = ascent.move(ascent.start(measure), rng.normal(size=400), 0.5, measure).state
+    edge = -float(d.values @ d.masses(state.density, measure))
+    situation, steps, sums = Situation(ascent, state, measure, d, edge), [], NearCapsPass.sums
+
+    def noted(self, step, shift):
+        steps.append(step)
+        return sums(self, step, shift)
+
+    monkeypatch.setattr(NearCapsPass, "sums", noted)
+    assert smallest_edge(replace(situation, direction=situation.dense)) > 0.01
+    assert Corrective()(situation) == Step(math.atanh(edge))
+    assert 0 < len(steps) <= 4

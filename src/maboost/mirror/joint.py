@@ -13,6 +13,7 @@ caller falls back to a bracketed search, and gains are measured at whatever step
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,14 +24,17 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass
 from maboost.mirror.regularizers import Entropy, Euclidean
 from maboost.mirror.situation import Situation
+from maboost.mirror.tails import linear_minimum
 
-__all__ = ["Corrected", "joint_corrective", "shift_after"]
+__all__ = ["Corrected", "joint_corrective", "shift_after", "smallest_edge"]
 
 Array = NDArray[np.float64]
 
-# of logarithms after a step: beyond, nothing is known well; nothing at all
-_FAR, _FARTHEST = 5.0, 60.0
-_LONG = 1.0  # the same: beyond, so many rows reach their caps that to list them takes longer than to project
+# lengths of a step, in logarithms
+_LONG = 1.0  # beyond, so many rows reach their caps that to list them takes longer than to project
+_FAR = 5.0  # beyond, nothing is known well
+_FARTHEST = 60.0  # beyond, nothing is known at all
+CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 _NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
 
 
@@ -58,19 +62,38 @@ def joint_corrective(s: Situation) -> Corrected | None:
     step, shift = min(s.edge * s.state.mass / reach, 0.9) / reach, 0.0
     if rows.by_factors and plane and coded is not None:
         step, shift = _without_caps(coded, s) or (step, shift)
-    found = _newton(rows, step, shift, s.l1, reach, None if plane else s.state.mass)
+
+    def rootless() -> bool:
+        return plane and smallest_edge(s) > CLEARLY_POSITIVE
+
+    found = _newton(rows, step, shift, s.l1, reach, None if plane else s.state.mass, rootless)
     if found is None or rows.clipped:
         return None
     step, shift = found
     return Corrected(step, shift if plane else None)
 
 
+def smallest_edge(s: Situation) -> float:
+    """The smallest edge of the hypothesis over the domain."""
+    return linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
+
+
 def _newton(
-    rows: Pass, step: float, shift: float, l1: float, reach: float, free_mass: float | None
+    rows: Pass,
+    step: float,
+    shift: float,
+    l1: float,
+    reach: float,
+    free_mass: float | None,
+    rootless: Callable[[], bool],
 ) -> tuple[float, float] | None:
-    """Step and shift, from a first guess of them; `free_mass` is that of the density off the plane of mass one."""
+    """Step and shift, from a first guess of them.
+
+    `free_mass` is that of the density off the plane of mass one. Where steps grow long, `rootless` is asked
+    whether they would do so forever, as they do where caps are close to one.
+    """
     plane, scale = free_mass is None, free_mass or 1.0
-    previous = math.inf
+    previous, asked = math.inf, False
     for _ in range(30):
         mass, loss, h00, h01, h11 = rows.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
@@ -89,6 +112,10 @@ def _newton(
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _FARTHEST:
             return None
+        if step * reach > _FAR and not asked:
+            asked = True
+            if rootless():
+                return None
         if rows.by_factors and residual <= _NEAR:
             return step, shift
         previous = residual

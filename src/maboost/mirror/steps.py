@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from maboost.mirror.coded import Coded
-from maboost.mirror.joint import joint_corrective, shift_after
+from maboost.mirror.joint import CLEARLY_POSITIVE, joint_corrective, shift_after, smallest_edge
 from maboost.mirror.params import Component
 from maboost.mirror.projections import project
 from maboost.mirror.regularizers import Entropy
 from maboost.mirror.situation import Situation
-from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
 
@@ -37,7 +36,6 @@ Array = NDArray[np.float64]
 
 LONGEST_STEP = 64.0
 _ZERO_EDGE = 1e-13
-_CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 
 
 @dataclass(frozen=True)
@@ -155,8 +153,8 @@ class Corrective(Component):
         def slope(step: float) -> float:
             return gain_slope(s, step) - _ZERO_EDGE * s.state.mass
 
-        worst = linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
-        if s.ascent.domain.normalised and worst > _CLEARLY_POSITIVE:
+        worst = smallest_edge(s)
+        if s.ascent.domain.normalised and worst > CLEARLY_POSITIVE:
             # no distribution of the set makes h worthless: no root
             return self._without_root(s, worst)
         near = 0.0
