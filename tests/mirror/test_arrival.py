@@ -183,10 +183,15 @@ def test_nothing_is_said_of_the_shift_after_a_long_step(size, guess):
 
 
 @pytest.mark.parametrize(
-    ("caps", "width", "size"), [(np.array([2.0, math.inf]), 1, 0.3), (2.0, 3, 0.3), (2.0, 1, 3.0)]
-)
-def test_no_pass_is_made_ready_for_nothing(caps, width, size):
-    measure, ascent = BaseMeasure(np.ones(2), width), MirrorAscent(Entropy(), CappedSimplex(caps))
+    ("caps", "width", "size", "via"),
+    [
+        (np.array([2.0, math.inf]), 1, 0.3, None), (2.0, 3, 0.3, None), (2.0, 1, 3.0, None),
+        (2.0, 1, 0.3, Simplex()),
+    ],
+)  # fmt: skip
+def test_no_pass_is_made_ready_for_nothing(caps, width, size, via):
+    measure, domain = BaseMeasure(np.ones(2), width), CappedSimplex(caps)
+    ascent = MirrorAscent(Entropy(), domain, via=via)
     d = Coded(np.array([-1.0, 0.5]), np.arange(2 * width, dtype=np.uint8) % 2)
     situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.25)
     assert scaled(Step(size), 1.0, situation) == Step(size)

@@ -133,14 +133,15 @@ def _without_caps(coded: Coded, s: Situation) -> tuple[float, float] | None:
 def shift_after(s: Situation, share: float, step: float, shift: float | None) -> float | None:
     """The shift of the projection after a share of a step; `shift` is that after all of it, where it is known.
 
-    None where only the projection itself finds it.
+    None where only the projection itself finds it, or there are two of them.
     """
-    domain, d, kind = s.ascent.domain, s.direction, type(s.ascent.regularizer)
-    if not domain.normalised or kind is Euclidean:
+    ascent, d, kind = s.ascent, s.direction, type(s.ascent.regularizer)
+    domain = ascent.domain
+    if not domain.normalised or ascent.via is not None or kind is Euclidean:
         return None
     if kind is not Entropy:
         return None if shift is None else share * shift
-    if domain.unbounded or s.ascent.update != "active" or not isinstance(d, Coded):
+    if domain.unbounded or ascent.update != "active" or not isinstance(d, Coded):
         return None
     near, length = None, share * step
     if shift is not None:
