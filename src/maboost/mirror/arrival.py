@@ -1,8 +1,9 @@
 """A step and its projection in one pass, where nothing is left to search for.
 
-The corrective step is found together with the shift of its projection, and off the plane of mass one there is
-none. Where every entry of the next density is known beforehand so, one pass writes it, and its sums tell
-whether it has the mass it should have.
+Newton's method finds the shift of a projection under caps, without caps the masses of codes tell it, and off
+the plane of mass one there is none. Where every entry of the next density is known beforehand so, one pass
+writes it. Under caps its sums tell whether it has the mass it should have; without them it is known beforehand
+how far from one it can be.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ class MirrorAscent:
     ) -> float | None:
         """About the shift of the projection after a step, where it is known and changes nothing.
 
-        What is taken out beforehand need not be taken out in passes of its own. Without caps, codes tell it
-        to the last bits.
+        What is taken out beforehand need not be taken out in passes of its own. Without caps codes tell it,
+        and better than any guess.
         """
         if not self.domain.normalised or self.via is not None:
             return None

@@ -1,4 +1,4 @@
-"""Passes over the rows for the corrective step: what the next distribution would be.
+"""Passes over the rows for a step and the shift of its projection: what the next distribution would be.
 
 :class:`EntropyPass` and :class:`EuclideanPass` are the general ones, and :class:`AnyPass` is for all other
 regularizers. The rest are short cuts for directions of few values: entropy multiplies densities by the factor of their code, rows that no cap can reach are known by
