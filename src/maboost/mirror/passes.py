@@ -1,8 +1,8 @@
 """Passes over the rows for a step and the shift of its projection: what the next distribution would be.
 
 :class:`EntropyPass` and :class:`EuclideanPass` are the general ones, and :class:`AnyPass` is for all other
-regularizers. The rest are short cuts for directions of few values: entropy multiplies densities by the factor of their code, rows that no cap can reach are known by
-their codes alone, and so are entries of density zero.
+regularizers. The rest are short cuts for directions of few values: entropy multiplies densities by the factor
+of their code, rows that no cap can reach are known by their codes alone, and so are entries of density zero.
 """
 
 from __future__ import annotations
