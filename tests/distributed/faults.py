@@ -16,6 +16,7 @@ _joined = worker.joined
 
 # by name of the point: the function that must be at work when a message is sent
 POINTS = {
+    "weights": "row_weights",
     "binning": "find_bins",
     "histogram": "count_histograms",
     "projection": "_depart",
@@ -23,8 +24,11 @@ POINTS = {
 }
 
 
+STUCK = 0  # instead of the number of a signal: wait for ever
+
+
 class Deadly:
-    """A communicator that ends its process at the n-th message of a kind."""
+    """A communicator that ends its process at the n-th message of a kind, or never goes on from there."""
 
     def __init__(self, comm: Any, function: str, after: int, number: int) -> None:
         self.comm = comm
@@ -38,6 +42,8 @@ class Deadly:
     def _look(self) -> None:
         if any(frame.name == self.function for frame in traceback.extract_stack()):
             self.after -= 1
+            if self.after < 0 and self.number == STUCK:
+                threading.Event().wait()
             if self.after < 0:
                 os.kill(os.getpid(), self.number)
 

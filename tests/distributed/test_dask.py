@@ -25,7 +25,7 @@ from tests.distributed import faults
 from tests.distributed.shards import BOOSTERS, assert_same, table
 
 from maboost import MABoostClassifier, distributed, load_model
-from maboost.distributed import DaskMABoostClassifier, WorkerLostError
+from maboost.distributed import DaskMABoostClassifier, WorkerLostError, launch
 from maboost.mirror import CappedSimplex
 
 pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")
@@ -399,7 +399,13 @@ def test_the_profiler_of_dask_runs_again_after_a_fit(client):
 def on_all(client, X, y):
     """Rows on every worker there is now; none of them is to die any more."""
     client.wait_for_workers(2, timeout=120)
-    workers = len(client.run(faults.forget))
+    client.run(faults.forget)
+    return on_rows(client, X, y)
+
+
+def on_rows(client, X, y):
+    """Rows on every worker there is now."""
+    workers = len(client.nthreads())
     sizes = [len(y) // workers] * (workers - 1)
     sizes.append(len(y) - sum(sizes))
     return [chunked(client, values, sizes, range(workers)) for values in (X, y)]
@@ -428,6 +434,25 @@ def test_a_killed_worker_is_named_and_the_fit_goes_on(client, tmp_path, point, a
     assert time.monotonic() - began < 60
     assert (tmp_path / "fit").exists() == (point not in ("joining", "binning"))
     assert_same(shard.set_params(resume=True).fit(*on_all(client, X, y)), whole)
+
+
+@pytest.mark.parametrize("ranks", [(0, 3), (1, 0)])
+def test_a_worker_caught_in_a_message_is_replaced(client, monkeypatch, ranks):
+    """One fails, another never hears of it: the client tells why the first did, and the next fit works."""
+    monkeypatch.setattr(launch, "_LAST_WORDS", 3.0)
+    X, y = table(400)
+    on_all(client, X, y)
+    addresses = list(client.nthreads())  # in the order of the chunks
+    bad, victim = ranks[0], addresses[ranks[1] % len(addresses)]
+    pid = client.run(os.getpid, workers=[victim])[victim]
+    client.run(faults.plan, "weights", 0, faults.STUCK, workers=[victim])
+    broken = X.copy()
+    broken[bad * (len(y) // len(addresses)), 0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        DaskMABoostClassifier(n_estimators=3, timeout=10).fit(*on_rows(client, broken, y))
+    model = DaskMABoostClassifier(n_estimators=2).fit(*on_all(client, X, y))
+    assert len(model.history_) == 2
+    assert pid not in client.run(os.getpid).values()
 
 
 def test_a_silent_worker_is_named(client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 import warnings
@@ -20,6 +21,7 @@ __all__ = ["WorkerLostError", "fit_on_workers", "loaded"]
 
 _LOOK = 0.5  # seconds between two looks at the workers
 _LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
+_ANSWER = 5.0  # seconds in which a worker that is well answers
 
 
 class WorkerLostError(RuntimeError):
@@ -72,7 +74,6 @@ def fit_on_workers(
     workers = sorted(held)
     fit = f"maboost-{uuid.uuid4().hex}"
     host = urlparse(workers[0]).hostname
-    lost: list[str] = []
     futures: dict[str, Future] = {}
     try:
         tracker = client.run(start_tracker, fit, host, len(workers), workers=workers[:1])
@@ -85,12 +86,9 @@ def fit_on_workers(
                 train, held[address], order, rank, workers=[address], allow_other_workers=False,
                 pure=False, retries=0, key=f"{fit}-{rank}",
             )  # fmt: skip
-        return _checked(_watched(client, futures))
-    except WorkerLostError as error:
-        lost = error.workers
-        raise
+        return _checked(_watched(client, futures, timeout))
     finally:
-        _end(client, fit, {a: f for a, f in futures.items() if a not in lost}, workers[0])
+        _end(client, fit, futures, workers[0])
 
 
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
@@ -126,10 +124,13 @@ def _computed(client: Client, parts: list[Any]) -> list[Future]:
     return futures
 
 
-def _watched(client: Client, futures: dict[str, Future]) -> dict[str, Outcome]:
-    """The outcomes of all workers, or an error that names those that have none."""
+def _watched(client: Client, futures: dict[str, Future], timeout: int) -> dict[str, Outcome]:
+    """The outcomes of all workers, or an error that names those that have none.
+
+    Where a worker failed by itself, its error is what to tell: nobody waits for others beyond `timeout`.
+    """
     outcomes: dict[str, Outcome] = {}
-    lost_since = None
+    failed_since = None
     while len(outcomes) < len(futures):
         open_ = [f for a, f in futures.items() if a not in outcomes]
         with suppress(TimeoutError):
@@ -145,11 +146,16 @@ def _watched(client: Client, futures: dict[str, Future]) -> dict[str, Outcome]:
         failed = [a for a in silent if futures[a].status in ("error", "cancelled", "lost")]
         if failed:
             raise WorkerLostError.of(failed, "lost its part of the fit")
-        if any(isinstance(o.error, LostTouchError) for o in outcomes.values()):
-            lost_since = lost_since or time.monotonic()
-            if silent and time.monotonic() - lost_since > _LAST_WORDS:
+        errors = [o.error for o in outcomes.values() if o.error is not None]
+        if not errors or not silent:
+            continue
+        failed_since = failed_since or time.monotonic()
+        lost_touch = [isinstance(error, LostTouchError) for error in errors]
+        if time.monotonic() - failed_since > (_LAST_WORDS if any(lost_touch) else timeout):
+            if all(lost_touch):
                 raise WorkerLostError.of(silent, "did not answer the other workers")
-    return {address: outcomes[address] for address in futures}
+            break
+    return {address: outcomes[address] for address in futures if address in outcomes}
 
 
 _ADVICE = (
@@ -187,14 +193,12 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
     Only a new process helps it then, and Dask makes its rows again. (Not by asking Dask to restart it: a
     nanny that cannot stop such a process in five seconds gives up, and the cluster is one worker short.)
     """
-    there = [address for address in {host, *futures} if address in client.nthreads()]
-    with suppress(Exception):  # a worker may go while we ask
-        client.run(abandon, fit, workers=there, on_error="ignore")
-    waiting = [future for future in futures.values() if future.status == "pending"]
+    alive = _told(client, fit, [a for a in {host, *futures} if a in client.nthreads()])
+    waiting = [future for a, future in futures.items() if a in alive and future.status == "pending"]
     with suppress(TimeoutError):
         if waiting:
             wait(waiting, timeout=_LAST_WORDS)
-    caught = [a for a, future in futures.items() if future.status == "pending" and a in there]
+    caught = [a for a, future in futures.items() if future.status == "pending" and a in alive]
     if caught:
         for future in futures.values():
             future.cancel()
@@ -203,3 +207,24 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
         deadline = time.monotonic() + _LAST_WORDS
         while set(caught) & set(client.nthreads()) and time.monotonic() < deadline:
             time.sleep(0.1)
+
+
+def _told(client: Client, fit: str, workers: list[str]) -> list[str]:
+    """Tell workers that a fit is over; those that have heard of it in time.
+
+    Each in a thread of its own: a process that was stopped, or fell off the network, does not answer.
+    """
+    heard: list[str] = []
+
+    def tell(address: str) -> None:
+        with suppress(Exception):  # it may go while we ask
+            client.run(abandon, fit, workers=[address])
+            heard.append(address)
+
+    threads = [threading.Thread(target=tell, args=(a,), daemon=True) for a in workers]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _ANSWER
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0.0))
+    return list(heard)
