@@ -182,6 +182,18 @@ def test_nothing_is_said_of_the_shift_after_a_long_step(size, guess):
     assert math.fsum(measure.entries * moved.state.density) == pytest.approx(1.0, abs=1e-12)
 
 
+def test_a_long_step_that_all_rows_take_alike_arrives_at_once(monkeypatch):
+    """The last one, where a hypothesis is right on every row."""
+    measure, ascent = BaseMeasure(np.arange(1.0, 9.0)), MirrorAscent(Entropy(), CappedSimplex(2.0))
+    state = ascent.start(measure)
+    monkeypatch.setattr("maboost.mirror.ascent.project", None)
+    d = Coded(np.array([-1.0, 1.0]), np.zeros(8, dtype=np.uint16))
+    step = scaled(Step(9.0, final=True), 0.3, Situation(ascent, state, measure, d, edge=1.0))
+    moved = ascent.move(state, d, step.size, measure, guess=step.guess)
+    np.testing.assert_allclose(moved.state.density, 1.0, rtol=1e-13)
+    assert moved.gain == pytest.approx(9.0, rel=1e-13)
+
+
 @pytest.mark.parametrize(
     ("caps", "width", "size", "via"),
     [

@@ -151,7 +151,9 @@ def shift_after(s: Situation, share: float, step: float, shift: float | None) ->
         return near
     longest = _LONG if near is None else _FARTHEST
     if length * _reach(d, s.measure) > longest:
-        return near
+        low, high = s.measure.extent(s.dense)  # what all rows have in common moves nothing
+        if length * (high - low) > longest:
+            return near
     rows = s.rows
     assert rows is not None
     if near is None:
