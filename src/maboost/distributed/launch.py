@@ -193,12 +193,13 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
     Only a new process helps it then, and Dask makes its rows again. (Not by asking Dask to restart it: a
     nanny that cannot stop such a process in five seconds gives up, and the cluster is one worker short.)
     """
-    alive = _told(client, fit, [a for a in {host, *futures} if a in client.nthreads()])
-    waiting = [future for a, future in futures.items() if a in alive and future.status == "pending"]
+    open_ = {address: future for address, future in futures.items() if future.status == "pending"}
+    alive = _told(client, fit, [a for a in {host, *open_} if a in client.nthreads()])
+    waiting = [future for address, future in open_.items() if address in alive]
     with suppress(TimeoutError):
         if waiting:
             wait(waiting, timeout=_LAST_WORDS)
-    caught = [a for a, future in futures.items() if future.status == "pending" and a in alive]
+    caught = [a for a, future in open_.items() if future.status == "pending" and a in alive]
     if caught:
         for future in futures.values():
             future.cancel()
