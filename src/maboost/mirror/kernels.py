@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from maboost.comm import BIAS, split, split_biased, split_wide
+from maboost.instructions import eight_bytes
 from maboost.jit import kernel
 from maboost.mirror.entries import value_at, value_part
 
@@ -68,11 +69,11 @@ def append_marked(marks, start, rows, n):
     Marks are looked at eight at a time, since nearly all are zero, and nothing branches on one: write
     always, advance where marked (so `rows` needs room for one word more).
     """
-    words = marks.view(np.uint64)
-    some, count = np.empty(words.size + 1, dtype=np.int32), 0
-    for word in range(words.size):
+    words = marks.size // 8
+    some, count = np.empty(words + 1, dtype=np.int32), 0
+    for word in range(words):
         some[count] = word
-        count += words[word] != 0
+        count += eight_bytes(marks, 8 * word) != 0
     for j in range(count):
         for i in range(8 * some[j], 8 * some[j] + 8):
             rows[n] = start + i

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from maboost.comm import Communicator
 from maboost.content import whole_weights
 from maboost.crew import take_next
-from maboost.jit import kernel
-from maboost.learners.tree.instructions import (
+from maboost.instructions import (
     add,
     add_eight,
     add_four,
@@ -28,6 +27,7 @@ from maboost.learners.tree.instructions import (
     eight_bytes,
     prefetch,
 )
+from maboost.jit import kernel
 from maboost.learners.tree.layout import CELL, ROOM, ROW
 from maboost.threads import PICKED, Threads
 
