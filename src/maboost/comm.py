@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -231,6 +232,7 @@ class FixedPoint(NamedTuple):
         return found
 
 
+@lru_cache(256)  # the same few are asked for in every round
 def fixed_point(bound: float, count: int) -> FixedPoint:
     """The scale for sums of `count` values of magnitude at most `bound`.
 
@@ -292,65 +294,61 @@ def counted_sums(
     """
     flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
     threads = threads or Threads()
-    tops = np.array([_largest(c, threads) for c in flat])
-    counts = np.array([c.size for c in flat], dtype=np.int64)
-    own = _folds(flat, tops, counts * comm.size, threads)
+    tops, counts = [_largest(c, threads) for c in flat], [c.size for c in flat]
+    scales = _scales(tops, counts, comm.size)
+    own = _folds(flat, tops, scales, threads)
     if comm.size == 1:
-        return _values(own, _scales(tops, counts), tops), counts.tolist()
-    told = by_rank(np.concatenate([tops.view(np.int64), counts, own]), comm)
+        return _values(own, scales, tops), counts
+    told = by_rank(np.concatenate([np.array(tops).view(np.int64), counts, np.ravel(own)]), comm)
     all_tops, all_counts, folds = np.split(told, [len(flat), 2 * len(flat)], axis=1)
     all_tops = all_tops.view(np.float64)
-    tops, counts = all_tops.max(axis=0), all_counts.sum(axis=0)
+    tops, counts = all_tops.max(axis=0).tolist(), all_counts.sum(axis=0).tolist()
     scales = _scales(tops, counts)
     alike = all(
         taken == scale or count == 0
-        for its_tops, its_counts in zip(all_tops, all_counts, strict=True)
+        for its_tops, its_counts in zip(all_tops.tolist(), all_counts.tolist(), strict=True)
         for taken, scale, count in zip(
-            _scales(its_tops, its_counts * comm.size), scales, its_counts, strict=True
+            _scales(its_tops, its_counts, comm.size), scales, its_counts, strict=True
         )
     )
-    total = (
-        folds.sum(axis=0) if alike else comm.allreduce(_folds(flat, tops, counts, threads), "sum")
-    )
-    return _values(total, scales, tops), counts.tolist()
+    total = folds.sum(axis=0)
+    if not alike:
+        total = comm.allreduce(np.ravel(_folds(flat, tops, scales, threads)), "sum")
+    return _values(total.reshape(-1, 2).tolist(), scales, tops), counts
 
 
-def _values(
-    total: NDArray[np.int64], scales: list[FixedPoint], tops: NDArray[np.float64]
-) -> list[float]:
+def _values(sums: list[list[int]], scales: list[FixedPoint], tops: list[float]) -> list[float]:
     """What sums on these grids stand for; NaN where a value is not finite."""
     return [
         scale.value(high, low) if math.isfinite(top) else math.nan
-        for scale, (high, low), top in zip(
-            scales, total.reshape(-1, 2).tolist(), tops.tolist(), strict=True
-        )
+        for scale, (high, low), top in zip(scales, sums, tops, strict=True)
     ]
 
 
-def _scales(tops: NDArray[np.float64], counts: NDArray[np.int64]) -> list[FixedPoint]:
-    """The grids of sums of so many values of that magnitude."""
+def _scales(tops: list[float], counts: list[int], shards: int = 1) -> list[FixedPoint]:
+    """The grids of sums of so many values of that magnitude, in each of so many shards."""
     return [
-        fixed_point(top if math.isfinite(top) else 0.0, count)
-        for top, count in zip(tops.tolist(), counts.tolist(), strict=True)
+        fixed_point(top if math.isfinite(top) else 0.0, count * shards)
+        for top, count in zip(tops, counts, strict=True)
     ]
 
 
 def _folds(
     columns: list[NDArray[np.float64]],
-    tops: NDArray[np.float64],
-    counts: NDArray[np.int64],
+    tops: list[float],
+    scales: list[FixedPoint],
     threads: Threads,
-) -> NDArray[np.int64]:
+) -> list[list[int]]:
     """The sums of this shard on these grids; zeros where a value is not finite."""
 
-    def fold(values: NDArray[np.float64], scale: FixedPoint) -> NDArray[np.int64]:
-        return threads.summed(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
+    def fold(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
+        found = threads.summed(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
+        return list(found.tolist())
 
-    parts = [
-        fold(c, scale) if math.isfinite(top) else (0, 0)
-        for c, scale, top in zip(columns, _scales(tops, counts), tops, strict=True)
+    return [
+        fold(c, scale) if math.isfinite(top) else [0, 0]
+        for c, scale, top in zip(columns, scales, tops, strict=True)
     ]
-    return np.array(parts, dtype=np.int64).reshape(-1)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -59,16 +59,18 @@ class Threads:
     def __init__(self, count: int = 1, block: int = 1 << 12) -> None:
         self.count = count
         self.block = block
+        self.worth = (
+            16 * block
+        )  # a light pass over these takes as long as to wake a thread, should it sleep
 
     def over(
         self, n: int, work: Callable[[int, int], Result], worth: int | None = None
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (16 blocks unless told): a light pass over them takes as long as
-        to wake a thread, should it sleep.
+        A part has at least `worth` rows (16 blocks unless told).
         """
-        parts = min(self.count, n // (worth or 16 * self.block))
+        parts = min(self.count, n // (worth or self.worth))
         if parts <= 1:
             return [work(0, n)]
         blocks = -(-n // self.block)
@@ -101,6 +103,8 @@ class Threads:
         [[(0, 3)], [], [(0, 7), (7, 14)]]
         """
         ends = list(accumulate(sizes))
+        if self.count == 1 or not ends or ends[-1] < 2 * (worth or self.worth):
+            return [[work(j, 0, size)] if size else [] for j, size in enumerate(sizes)]
 
         def some(start: int, stop: int) -> list[tuple[int, Result]]:
             found = []
@@ -114,7 +118,7 @@ class Threads:
             return found
 
         results: list[list[Result]] = [[] for _ in sizes]
-        for part in self.over(ends[-1] if ends else 0, some, worth):
+        for part in self.over(ends[-1], some, worth):
             for j, result in part:
                 results[j].append(result)
         return results

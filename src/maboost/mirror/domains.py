@@ -129,6 +129,8 @@ class CappedSimplex(Domain):
             )
 
     def row_caps(self) -> Array | float:
+        if isinstance(self.caps, float):
+            return self.caps
         if isinstance(self.caps, np.ndarray) and self.caps.dtype == np.float64 and self.caps.ndim:
             return self.caps
         caps = np.asarray(self.caps, dtype=np.float64)

@@ -201,7 +201,7 @@ def _by_leaf_sums(coded: Coded, s: Situation) -> Corrected | None:
     masses, d, reach = masses[held], d[held], _reach(coded, s.measure)
     if not np.any(d > 0.0):
         return None
-    powers = np.stack([masses, masses * d, masses * d * d])
+    powers = np.array([masses, masses * d, masses * d * d])
     below, longest = d - d.max(), 2.0 / reach
     step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):

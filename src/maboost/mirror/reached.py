@@ -131,7 +131,7 @@ class Reached:
             told = measure.comm.allreduce(np.concatenate([near, self.listed.reshape(-1)]), "sum")
             near, listed, masses = told[:7], told[7:].reshape(-1, 2), mass_grid(measure)
             free = self.masses - (listed[:, 0] + listed[:, 1] / masses.low) / masses.factors[0]
-            self._others = np.stack([free, free * values, free * values**2])
+            self._others = np.array([free, free * values, free * values**2])
         else:
             near = measure.comm.allreduce(near, "sum")
         others, sums = (self._others * factors).sum(axis=1).tolist(), near.tolist()

@@ -44,6 +44,9 @@ _BUCKETS = 1024
 _SAMPLE = 8192
 _DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into buckets
 _FEW = 4096  # values that are sorted sooner than put into buckets
+_ALIKE = (
+    1 << 17
+)  # values of the same weight that numpy divides at a rank sooner than a sample is taken
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -170,6 +173,19 @@ class _Search:
     @property
     def grids(self) -> Grids:
         return self.weight_grid[:3], self.moment_grid[:3]
+
+    def by_rank(self, whole: _Open, weight: float) -> _Open:
+        """Nothing but the level, where all weigh the same and one shard holds them: it is that of a rank."""
+        high, rest = split(weight, *self.weight_grid[:3])
+        last = whole.values.size - 1
+        rank = bisect_left(
+            range(last),
+            self.target,
+            key=lambda j: self.weight_grid.value((j + 1) * high, (j + 1) * rest),
+        )
+        level = float(np.partition(whole.values, rank)[rank])
+        below, none = self._between(whole, level, level)
+        return _Open(none[0], none[1], level, level, below, whole.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
         """The bucket between two values that holds the level; None where it is not between them."""
@@ -322,8 +338,10 @@ def lower_tail(
     """
     some = np.ascontiguousarray(values)
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
+    alike = their if isinstance(their, float) else 0.0
+    ranked = alike > 0.0 and measure.comm.size == 1 and 0 < some.size <= _ALIKE
     between = -math.inf, math.inf
-    if some.size and measure.count > 4 * _FEW:
+    if not ranked and some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
 
     def ends(a: int, b: int) -> list[float]:
@@ -335,7 +353,7 @@ def lower_tail(
             heavy = np.max(part_of(their, slice(a, b)), initial=-np.inf)
         return [-least, most, heavy]
 
-    told = np.max(measure.threads.over(some.size, ends), axis=0)
+    told = [max(these) for these in zip(*measure.threads.over(some.size, ends), strict=True)]
     table = by_rank(np.array([some.size, *told, *between]), measure.comm)
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
@@ -343,7 +361,9 @@ def lower_tail(
     moment_grid = fixed_point(heavy * max(abs(low), abs(high)), count)
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
-    if count > 4 * _FEW:
+    if ranked:
+        part = search.by_rank(part, alike)
+    elif count > 4 * _FEW:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         part = search.bracketed(part, max(first, low), min(last, high)) or part
     while part.high > part.low:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Bins:
     edges: list[Array]
     categorical: NDArray[np.bool_]
 
-    @property
+    @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Bins in use, per column."""
         return np.array(

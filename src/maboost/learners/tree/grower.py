@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from maboost.comm import Communicator, SerialCommunicator, sums_of_all
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.histogram import class_histograms, reward_histograms
-from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.layout import N_BINS, ROW
 from maboost.learners.tree.partition import Cut, divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
@@ -204,12 +204,12 @@ class _Growth:
 
         def work(j: int, a: int, b: int) -> Split:
             node, features = nodes[j]
-            return Split(
-                *find_split(
-                    node.hist, node.sums, features[a:b], self.n_bins, self.categorical, self.monotone,
-                    limits, node.low, node.high, limits.classes or None,
-                )
+            left, go_left = np.empty_like(node.sums), np.empty(N_BINS, dtype=bool)
+            gain, feature, bin = find_split(
+                node.hist, node.sums, features[a:b], self.n_bins, self.categorical, self.monotone,
+                limits, node.low, node.high, limits.classes or None, left, go_left,
             )  # fmt: skip
+            return Split(gain, feature, bin, left, go_left)
 
         by_column = Threads(self.threads.count, block=1)
         found = by_column.over_many([len(features) for _, features in nodes], work, _WORTH)

@@ -62,27 +62,26 @@ class Tree:
     ) -> Tree:
         """From the nodes of a grown tree."""
         n = len(nodes)
-        tree = cls(
-            np.full(n, -1, dtype=np.int32), np.full(n, math.inf), np.zeros(n, dtype=np.int32),
-            np.zeros(n, dtype=np.int32), np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int32),
-            [], answers(nodes, growth), np.zeros(n), np.array([growth.weight(v) for v in nodes]),
-            np.zeros((n, N_BINS), dtype=bool),
+        feature, left, right, category_set = [-1] * n, [0] * n, [0] * n, [-1] * n
+        threshold, gain, categories = [math.inf] * n, [0.0] * n, list[Array]()
+        go_left = np.zeros((n, N_BINS), dtype=bool)
+        for id, below in children.items():
+            split = nodes[id].split
+            f, edges = split.feature, bins.edges[split.feature]
+            feature[id], (left[id], right[id]) = f, below
+            gain[id], go_left[id] = split.gain, split.go_left
+            if bins.categorical[f]:
+                category_set[id] = len(categories)
+                categories.append(edges[split.go_left[: len(edges)]])
+            elif split.bin < len(edges):
+                threshold[id] = edges[split.bin]
+        return cls(
+            np.array(feature, dtype=np.int32), np.array(threshold), np.array(left, dtype=np.int32),
+            np.array(right, dtype=np.int32), go_left[:, MISSING_BIN].copy(),
+            np.array(category_set, dtype=np.int32), categories, answers(nodes, growth),
+            np.array(gain), np.array([growth.weight(v) for v in nodes]), go_left,
             {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
         )  # fmt: skip
-        for id, (left, right) in children.items():
-            split = nodes[id].split
-            f = split.feature
-            edges = bins.edges[f]
-            tree.feature[id], tree.left[id], tree.right[id] = f, left, right
-            tree.missing_left[id] = split.go_left[MISSING_BIN]
-            tree.gain[id] = split.gain
-            tree.go_left[id] = split.go_left
-            if bins.categorical[f]:
-                tree.category_set[id] = len(tree.categories)
-                tree.categories.append(edges[split.go_left[: len(edges)]])
-            elif split.bin < len(edges):
-                tree.threshold[id] = edges[split.bin]
-        return tree
 
     def on_bins(self, bins: Bins) -> Tree:
         """The same tree with its decisions on bins, which a file does not hold."""

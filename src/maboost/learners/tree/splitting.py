@@ -267,7 +267,9 @@ def _mark_left(order, moved, go_left):
 
 
 @kernel
-def find_split(hist, total, features, n_bins, categorical, monotone, limits, low, high, many):
+def find_split(
+    hist, total, features, n_bins, categorical, monotone, limits, low, high, many, left, go_left
+):  # fmt: skip
     """The best split over `features`; a gain of zero or less means there is none.
 
     `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is
@@ -276,14 +278,13 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
 
     Returns
     -------
-    gain, feature, bin, left, go_left
-        `bin` is the last bin that goes left (numbers only); `go_left` says it for all 256 bins.
+    gain, feature, bin
+        `bin` is the last bin that goes left (numbers only). The sums of the left side are written to `left`,
+        and which of all 256 bins go there to `go_left`.
     """
     channels = total.size
     best, feature, cut = 0.0, -1, -1
-    best_left, left = np.zeros(channels, dtype=np.int64), np.zeros(channels, dtype=np.int64)
-    start = np.zeros(channels, dtype=np.int64)
-    go_left = np.zeros(N_BINS, dtype=np.bool_)
+    start, missing = np.empty(channels, dtype=np.int64), np.empty(channels, dtype=np.int64)
     natural = np.empty(N_BINS, dtype=np.int64)  # numpy's own takes a quarter of a second to compile
     for b in range(N_BINS):
         natural[b] = b
@@ -291,7 +292,8 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
     heaviest = _largest(total, limits.classes)
     for f in features:
         cells = hist[f].T if many is None else hist[f]
-        missing = cells[MISSING_BIN]
+        for k in range(channels):
+            missing[k] = cells[MISSING_BIN, k]
         some_missing = _count(missing, limits) > 0
         order, ordered = natural[: n_bins[f]], True
         if categorical is not None and categorical[f]:
@@ -309,10 +311,8 @@ def find_split(hist, total, features, n_bins, categorical, monotone, limits, low
             if gain > best:
                 best, feature = gain, f
                 cut = moved - 1 if ordered else -1
-                for k in range(channels):
-                    best_left[k] = left[k]
                 _mark_left(order, moved, go_left)
                 go_left[MISSING_BIN] = missing_left == 1
                 if not some_missing:  # nothing is known: with the larger side
                     go_left[MISSING_BIN] = 2 * _count(left, limits) >= _count(total, limits)
-    return best, feature, cut, best_left, go_left
+    return best, feature, cut
