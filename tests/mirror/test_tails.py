@@ -46,16 +46,18 @@ FEW = st.sampled_from([0, 20, 4096])  # values that are sorted: none, those of a
     sample=st.integers(1, 9),
     few=FEW,
     alike=st.booleans(),
+    ranked=st.sampled_from([0, 1 << 17]),
 )
 @examples(300)
-def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike):
+def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike, ranked):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
     if alike:
         weights[:] = 0.25  # sums of it are exact, so that ties are too
     target = share * math.fsum(weights)
     level, below, integral = by_sorting(values, weights, target)
-    with mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few):  # few rows may be many
+    limits = {"_SAMPLE": sample, "_FEW": few, "_ALIKE": ranked}  # few rows may be many
+    with mock.patch.multiple(tails, **limits):
         given = float(weights[0]) if alike else weights
         found = lower_tail(values, given, target, BaseMeasure(np.ones(n)))
     assert found.level == level
@@ -86,19 +88,23 @@ def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n, few):
     sample=st.integers(1, 3),
     pool=st.sampled_from([0, 9, 2048]),
     few=FEW,
+    alike=st.booleans(),
 )
-@examples(90)
-def test_shards_change_no_bit(seed, n, count, sample, pool, few):
+@examples(120)
+def test_shards_change_no_bit(seed, n, count, sample, pool, few, alike):
     rng = np.random.default_rng(seed)
     values, weights = random_values(rng, n), rng.exponential(size=n)
     target = 0.4 * float(weights.sum())
-    whole = lower_tail(values, weights, target, BaseMeasure(np.ones(n)))
+    each = float(weights[0])
+    if alike:  # known by its rank where no other shard holds any
+        target = rng.choice([0.4 * n, n // 2, 2 * n]) * each
+    whole = lower_tail(values, each if alike else weights, target, BaseMeasure(np.ones(n)))
     parts = cuts(n, count, rng)
 
     def work(comm):
         part = parts[comm.rank]
         measure = BaseMeasure(np.ones(n)[part], comm=comm)
-        return lower_tail(values[part], weights[part], target, measure)
+        return lower_tail(values[part], each if alike else weights[part], target, measure)
 
     patched = mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few)
     with patched, mock.patch.object(messages, "_POOL", pool):

@@ -124,7 +124,7 @@ def _newton(
 
 def _without_caps(coded: Coded, s: Situation) -> tuple[float, float] | None:
     """Where the method ends if no cap matters: a good place to start."""
-    found = _by_leaf_sums(coded, s)
+    found = _by_leaf_sums(coded, s, close=1e-3)
     if found is None or found.step * _reach(coded, s.measure) > _FAR:
         return None
     return found.step, coded.log_mean_exp(found.step, s.state.density, s.measure)
@@ -189,17 +189,20 @@ def _reach(direction: Array | Coded, measure: BaseMeasure) -> float:
     The losses of trees of many classes are small, and their steps long.
     """
     if isinstance(direction, Coded):
-        return max(float(np.max(np.abs(direction.values))), 1e-300)
+        return max(float(np.abs(direction.values).max()), 1e-300)
     low, high = measure.extent(direction)
     return max(-low, high, 1e-300)
 
 
-def _by_leaf_sums(coded: Coded, s: Situation) -> Corrected | None:
-    """Entropy on the simplex: the next edge needs only the masses of the codes."""
+def _by_leaf_sums(coded: Coded, s: Situation, close: float = 1e-15) -> Corrected | None:
+    """Entropy on the simplex: the next edge needs only the masses of the codes.
+
+    Ends where the next move is that much of the step.
+    """
     masses, d = coded.masses(s.state.density, s.measure, s.state.mass), coded.values
     held = masses > 0.0
     masses, d, reach = masses[held], d[held], _reach(coded, s.measure)
-    if not np.any(d > 0.0):
+    if not (d > 0.0).any():
         return None
     powers = np.array([masses, masses * d, masses * d * d])
     below, longest = d - d.max(), 2.0 / reach
@@ -215,7 +218,7 @@ def _by_leaf_sums(coded: Coded, s: Situation) -> Corrected | None:
         if not 0.0 < step * reach < _FARTHEST:
             return None
         # where rounding is all that is left
-        if abs(move) <= 1e-15 * step or last <= abs(move) < 1e-12 * step:
+        if abs(move) <= close * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
     return Corrected(step, None)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import bits_of
+from maboost.instructions import whole
 from maboost.jit import kernel
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
 
@@ -86,19 +87,19 @@ def _category_order(hist, n_bins, limits, heaviest):
     votes, one, other = limits.criterion == SIGN and limits.classes > 0, 0, 0
     if votes:
         one, other = _rivals(hist, n_bins, limits.classes)
-    key = np.empty(n_bins)
+    bits, key = limits.count_bits, np.empty(n_bins)
     found = np.empty(n_bins, dtype=np.int64)
     n = 0
     for b in range(n_bins):
         if _count(hist[b], limits) > 0:
             if limits.classes == 0:
-                bits = limits.count_bits
-                key[n] = _answer_within(hist[b, 0] >> bits, hist[b, 1] >> bits, -1.0, 1.0)
+                against, in_favour = _weight_of(hist[b, 0], bits), _weight_of(hist[b, 1], bits)
+                key[n] = _answer_within(against, in_favour, -1.0, 1.0)
             elif votes:
                 key[n] = float(hist[b, one] - hist[b, other])
             else:
                 weight = max(_weight(hist[b], limits), 1.0)
-                key[n] = float(hist[b, heaviest] >> limits.count_bits) / weight
+                key[n] = float(hist[b, heaviest] >> bits) / weight
             found[n] = b
             n += 1
     for a in range(1, n):  # by insertion: stable, and a few hundred bins at most
@@ -112,10 +113,16 @@ def _category_order(hist, n_bins, limits, heaviest):
 
 
 @kernel
+def _weight_of(cell, bits):
+    """The weight in a cell, as a float: it has 42 bits at most."""
+    return whole(np.uint64(cell) >> np.uint64(bits))
+
+
+@kernel
 def _answer_within(zero, one, low, high):
     """What a leaf of two classes answers, from their weights."""
-    weight = float(zero + one)
-    answer = float(one - zero) / weight if weight > 0.0 else 0.0
+    weight = zero + one
+    answer = (one - zero) / weight if weight > 0.0 else 0.0
     answer = low if answer < low else answer
     return high if answer > high else answer
 
@@ -123,7 +130,7 @@ def _answer_within(zero, one, low, high):
 @kernel
 def _earned_by_two(zero, one, votes, low, high):
     """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
-    weight, reward = float(zero + one), float(one - zero)
+    weight, reward = zero + one, one - zero
     if votes:
         return abs(reward)
     answer = _answer_within(zero, one, low, high)
@@ -145,18 +152,20 @@ def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
     On the left `least` is enough.
 
     Nothing in it depends on the bin before, so that it vectorises: it is a good part of a small tree's time.
+    Weights are whole numbers, of which floats hold sums and differences exactly.
     """
     bits, min_weight = limits.count_bits, limits.min_weight
-    mask, zero, one = (np.int64(1) << bits) - 1, total[0], total[1]
+    mask = (np.int64(1) << bits) - 1
+    zero, one = _weight_of(total[0], bits), _weight_of(total[1], bits)
     most, votes = _count(total, limits) - limits.min_count, limits.criterion == SIGN
-    earned = _earned_by_two(zero >> bits, one >> bits, votes, low, high)
+    earned = _earned_by_two(zero, one, votes, low, high)
     for j in range(gains.size):
         count = (left_zero[j] & mask) + (left_one[j] & mask)
-        a, b = left_zero[j] >> bits, left_one[j] >> bits
-        c, d = (zero - left_zero[j]) >> bits, (one - left_one[j]) >> bits
+        a, b = _weight_of(left_zero[j], bits), _weight_of(left_one[j], bits)
+        c, d = zero - a, one - b
         gain = _earned_by_two(a, b, votes, low, high)
         gain = gain + _earned_by_two(c, d, votes, low, high) - earned
-        enough = (float(a + b) >= min_weight) & (float(c + d) >= min_weight)
+        enough = (a + b >= min_weight) & (c + d >= min_weight)
         gains[j] = gain if enough & (count >= least) & (count <= most) else 0.0
 
 
@@ -165,9 +174,10 @@ def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
     """No gain where answers would rise or fall against a constraint."""
     bits = limits.count_bits
     for j in range(gains.size):
-        zero, one = left_zero[j], left_one[j]
-        below = _answer_within(zero >> bits, one >> bits, low, high)
-        above = _answer_within((total[0] - zero) >> bits, (total[1] - one) >> bits, low, high)
+        zero, one = _weight_of(left_zero[j], bits), _weight_of(left_one[j], bits)
+        below = _answer_within(zero, one, low, high)
+        zero, one = _weight_of(total[0], bits) - zero, _weight_of(total[1], bits) - one
+        above = _answer_within(zero, one, low, high)
         if (above - below) * constraint < 0.0:
             gains[j] = 0.0
 
