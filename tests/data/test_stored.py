@@ -517,6 +517,24 @@ def test_what_folders_are_called_is_a_column(tmp_path):
     assert_same(clone(model).fit(some, "source"), memory, X.astype({"colour": str}))
 
 
+@pytest.mark.parametrize("categorical", ["from_dtype", ["colour"]])
+def test_ordered_categories_keep_their_order_on_disk(categorical, tmp_path):
+    """As numbers they are nothing but an order, and rows are held out by a hash of their codes."""
+    table = frame().drop(columns=["weight", "source"])
+    sizes = ["small", "medium", "large"]
+    table["size"] = pd.Categorical(np.array(sizes)[np.digitize(table.pop("a"), [-0.5, 0.5])], sizes, ordered=True)  # fmt: skip
+    folder = write(table, tmp_path / "rows")
+    tree = HistTreeClassifier(categorical_features=categorical)
+    model = SmoothBoostClassifier(tree, n_estimators=6, early_stopping=True, random_state=0)
+    X = table.drop(columns="label")
+    memory = clone(model).fit(X, table["label"])
+    assert_same(clone(model).fit(folder, "label"), memory, X)
+    turned = table.assign(size=table["size"].cat.reorder_categories(sizes[::-1]))
+    pq.write_table(pa.Table.from_pandas(turned, preserve_index=False), folder / "turned.parquet")
+    with pytest.raises(TableError, match=r"'size' have the order .* in some rows"):
+        clone(model).fit(folder, "label")
+
+
 def test_infinity_is_refused_on_disk_as_in_memory(tmp_path):
     table = pd.DataFrame({"a": [1.0, -np.inf, 3.0, 4.0], "b": 0.0, "label": [0, 1, 0, 1]})
     table.to_parquet(tmp_path / "rows.parquet")

@@ -96,6 +96,7 @@ UNORDERED = {
 ORDERED = {
     "pandas ordered": lambda c: pd.Series(pd.Categorical(c, COLORS, ordered=True)),
     "polars enum": lambda c: pl.Series(c, dtype=pl.Enum(["violet", *COLORS])),
+    "pyarrow ordered": lambda c: pa.array(pd.Categorical(c, COLORS, ordered=True)),
 }
 TEXT = UNORDERED | ORDERED
 

@@ -13,7 +13,7 @@ from maboost.data.batched import BatchedTable, batches, print_of
 from maboost.data.files import TableError
 from maboost.data.stored import StoredTable, Watch
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.table import CategoryCodes
+from maboost.estimators.table import CategoryCodes, categories_of, in_order
 from maboost.estimators.weights import row_weights
 
 __all__ = ["stored_rows"]
@@ -151,10 +151,14 @@ def _codes(table: StoredTable) -> CategoryCodes:
     if not first.categories:
         return first
     found: dict[Any, set[Any]] = {name: set() for name in first.categories}
+    orders: dict[Any, list[Any] | None] = {}
     for part in table.small_tables(list(found)):
-        for name, values in CategoryCodes.of(part).categories.items():
+        for name, (values, order) in categories_of(part).items():
             found[name].update(values)
-    categories = {
-        name: sorted(values, key=lambda v: (type(v).__name__, v)) for name, values in found.items()
-    }
+            if values and orders.setdefault(name, order) != order:
+                raise TableError(
+                    f"the categories of column {name!r} have the order {orders[name]} in some rows and "
+                    f"{order} in others: write it with one dtype"
+                )
+    categories = {name: in_order(values, orders.get(name)) for name, values in found.items()}
     return CategoryCodes(categories, first.dtypes)

@@ -16,7 +16,14 @@ from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 if TYPE_CHECKING:
     from narwhals import DataFrame, Series
 
-__all__ = ["CategoryCodes", "categorical_mask", "float_values", "label_array"]
+__all__ = [
+    "CategoryCodes",
+    "categorical_mask",
+    "categories_of",
+    "float_values",
+    "in_order",
+    "label_array",
+]
 
 Array = NDArray[np.float64]
 
@@ -127,10 +134,8 @@ class _Kind:
 
     @classmethod
     def of(cls, name: Any, column: Series[Any]) -> _Kind:
-        import narwhals.stable.v2 as nw
-
-        values = _categories(name, column) if _is_category(column) else None
-        order = list(column.dtype.categories) if isinstance(column.dtype, nw.Enum) else None
+        order = _declared_order(column)
+        values = in_order(_values(name, column), order) if _is_category(column) else None
         return cls(_dtype_name(column), values, order, column.null_count() == len(column))
 
     @classmethod
@@ -147,7 +152,17 @@ class _Kind:
                 )
             return first
         values = {value for kind in told for value in kind.values or []}
-        return cls(first.dtype, _in_order(values, first.order), first.order, first.vacant)
+        return cls(first.dtype, in_order(values, first.order), first.order, first.vacant)
+
+
+def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
+    """By column of text or categories those that occur, and their declared order if they have one."""
+    frame = _frame(X)
+    if frame is None:
+        return {}
+    columns = zip(frame.columns, _columns(frame), strict=True)
+    kinds = {name: _Kind.of(name, column) for name, column in columns}
+    return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
 
 
 def label_array(y: Any) -> Any:
@@ -317,15 +332,20 @@ def _values(name: Any, column: Series[Any]) -> list[Any]:
     return values
 
 
-def _categories(name: Any, column: Series[Any]) -> list[Any]:
-    """The categories that occur: in the declared order of an ordered dtype, otherwise sorted."""
+def _declared_order(column: Series[Any]) -> list[Any] | None:
+    """The order of the categories of an ordered dtype; narwhals does not tell it of Arrow's."""
     import narwhals.stable.v2 as nw
 
-    order = list(column.dtype.categories) if isinstance(column.dtype, nw.Enum) else None
-    return _in_order(_values(name, column), order)
+    if isinstance(column.dtype, nw.Enum):
+        return list(column.dtype.categories)
+    native = column.to_native()
+    if not getattr(getattr(native, "type", None), "ordered", False):
+        return None
+    parts = native.unify_dictionaries().chunks
+    return parts[0].dictionary.to_pylist() if parts else []
 
 
-def _in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
+def in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
     """Categories in a declared order, otherwise sorted."""
     if order is not None:
         return sorted(
