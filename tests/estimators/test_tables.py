@@ -496,6 +496,7 @@ LABELS = {
     "pyarrow integers": lambda b: pa.array(b),
     "pyarrow chunks": lambda b: pa.chunked_array([NAMES[b][:9].tolist(), NAMES[b][9:].tolist()]),
     "pyarrow dictionary": lambda b: pa.chunked_array([pa.array(NAMES[b]).dictionary_encode()]),
+    "pandas array": lambda b: pd.array(NAMES[b], dtype="string"),
 }
 
 
@@ -517,10 +518,11 @@ def test_labels_of_any_type(numbers, made):
     assert model.margins(X, y).shape == (N,)
 
 
+@pytest.mark.parametrize("made", [pd.Series, pd.array])
 @pytest.mark.parametrize("dtype", ["Int64", "boolean"])
-def test_nullable_labels_keep_their_type(numbers, dtype):
+def test_nullable_labels_keep_their_type(numbers, dtype, made):
     columns, codes = numbers
-    y = pd.Series(codes, dtype=dtype)
+    y = made(codes, dtype=dtype)
     model = HistTreeClassifier().fit(pd.DataFrame(columns), y)
     assert model.classes_.dtype == y.to_numpy().dtype
 
@@ -532,15 +534,33 @@ def test_nullable_labels_keep_their_type(numbers, dtype):
         lambda y: pd.Series(y, dtype="category"),
         pl.Series,
         lambda y: pa.chunked_array([pa.array(y).dictionary_encode()]),
+        pa.array,
+        pd.Categorical,
+        lambda y: pd.array([None if v is None else v == "yes" for v in y], dtype="boolean"),
     ],
-    ids=["pandas string", "pandas category", "polars", "pyarrow dictionary"],
-)
+    ids=[
+        "pandas string", "pandas category", "polars", "pyarrow dictionary", "pyarrow", "categorical",
+        "pandas array",
+    ],
+)  # fmt: skip
 def test_missing_labels_are_refused(numbers, made):
     columns, codes = numbers
     y = NAMES[codes].astype(object)
     y[[0, 7]] = None
     with pytest.raises(ValueError, match="y has 2 missing labels, the first in row 0"):
         HistTreeClassifier().fit(pd.DataFrame(columns), made(y.tolist()))
+
+
+@pytest.mark.parametrize("value", [1, True, 0.5, decimal.Decimal(1), datetime.date(2020, 1, 31)])
+def test_objects_that_are_no_text_are_no_labels(numbers, value):
+    """scikit-learn's message is about regression, and names neither y nor the value."""
+    columns, codes = numbers
+    y = np.array(["no" if code else value for code in codes], dtype=object)
+    for model in (boost(), HistTreeClassifier()):
+        with pytest.raises(
+            ValueError, match=f"y has dtype object and holds .*{type(value).__name__}"
+        ):
+            model.fit(pd.DataFrame(columns), y)
 
 
 def test_a_record_batch_is_a_table():

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game, Validation
@@ -28,7 +27,13 @@ from maboost.estimators.control import (
 from maboost.estimators.fitting import Fitting
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
-from maboost.estimators.table import CategoryCodes, categorical_mask, label_array, unknown_labels
+from maboost.estimators.table import (
+    CategoryCodes,
+    categorical_mask,
+    check_labels,
+    label_array,
+    unknown_labels,
+)
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
@@ -101,7 +106,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             names of columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
             ``(X, y, weights)`` and None at the end, with `y` None. Only the state of each row is kept.
         y : array-like of shape (n_samples,)
-            Labels of any type.
+            Labels: text, numbers or booleans.
         sample_weight : array-like of shape (n_samples,), optional
             The base measure. A weight of 2 is the row twice, a weight of 0 the row absent.
         X_val, y_val, sample_weight_val : optional
@@ -172,7 +177,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         if isinstance(rows.X, StoredTable):  # an iterator has no names
             self.feature_names_in_ = np.array(rows.X.features, dtype=object)
         self.n_features_in_ = len(rows.X.features)
-        check_classification_targets(rows.y)
+        check_labels(rows.y)
         return rows, groups
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
@@ -180,7 +185,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             self, self._codes.applied(X), label_array(y), **self._shard_options(X)
         )
         if len(labels):
-            check_classification_targets(labels)
+            check_labels(labels)
         return X, labels
 
     def _shard_options(self, X: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 
@@ -20,6 +21,7 @@ __all__ = [
     "CategoryCodes",
     "categorical_mask",
     "categories_of",
+    "check_labels",
     "float_values",
     "in_order",
     "label_array",
@@ -166,7 +168,7 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
 
 
 def label_array(y: Any) -> Any:
-    """Labels in a series of a data frame library as an array; anything else as it is."""
+    """Labels in a series or an array of a data frame library as an array; anything else as it is."""
     if isinstance(y, np.ndarray | list | tuple):
         refuse_missing(y, "y", "labels")
         return y
@@ -174,13 +176,29 @@ def label_array(y: Any) -> Any:
 
     series = nw.from_native(y, pass_through=True, allow_series=True)
     if not isinstance(series, nw.Series):
-        return y
+        values = np.asarray(y) if hasattr(y, "__array__") else None  # an array of pandas or pyarrow
+        if values is None or values.ndim != 1:
+            return y
+        refuse_missing(values, "y", "labels")
+        return values
     missing = np.flatnonzero(series.is_null().to_numpy())
     if len(missing):
         raise ValueError(
             f"y has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows out"
         )
     return series.to_numpy()
+
+
+def check_labels(labels: NDArray[Any]) -> None:
+    """Raise ValueError where labels are no classes, such as numbers with fractions."""
+    objects = labels.tolist() if labels.dtype == object else []
+    for value in (v for v in objects if not isinstance(v, str)):
+        raise ValueError(  # scikit-learn's words would be about regression
+            f"Unknown label type: y has dtype object and holds {value!r} of type {type(value).__name__}, "
+            "where labels of that dtype are text: give numbers and booleans a dtype of their own, as "
+            "y.astype(int) does, and turn anything else into text"
+        )
+    check_classification_targets(labels)
 
 
 def _is_missing(value: Any) -> bool:

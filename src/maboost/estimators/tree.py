@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
-from maboost.estimators.table import CategoryCodes, categorical_mask, label_array
+from maboost.estimators.table import CategoryCodes, categorical_mask, check_labels, label_array
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
@@ -207,14 +206,14 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
             A data frame of any library that narwhals knows, such as pandas, polars or pyarrow.
         y : array-like of shape (n_samples,)
-            Labels of any type.
+            Labels: text, numbers or booleans.
         sample_weight : array-like of shape (n_samples,), optional
         """
         self._validate_params()
         refuse_stored(X, "X")
         self._codes = CategoryCodes.of(X)
         X, labels = validate_data(self, self._codes.applied(X), label_array(y), **INPUT)
-        check_classification_targets(labels)
+        check_labels(labels)
         weights = row_weights(X, labels, sample_weight, None)
         if not weights.kept.all():
             X, labels = _safe_indexing(X, np.flatnonzero(weights.kept)), labels[weights.kept]
