@@ -188,12 +188,13 @@ def test_every_round_on_a_stream_is_told(capsys):
 def test_a_model_of_a_stream_can_be_saved_and_cut(tmp_path):
     model = MadaBoostClassifier(n_estimators=5, random_state=0)
     model.fit_stream(stream(), sample_size=1000)
-    for one in (model, model[:3]):
+    for one in (model, model[:3], model[:0]):
         one.save(tmp_path / "stream.maboost")
         again = load_model(tmp_path / "stream.maboost")
         X, _ = next(stream(5))
         np.testing.assert_array_equal(again.predict_proba(X), one.predict_proba(X))
         assert str(again.certificate_) == str(one.certificate_)
+        assert "rows of the stream are drawn independently" in str(one.certificate_)
     assert model[:3].certificate_.error_bound == model.history_["error_bound"][2]
 
 

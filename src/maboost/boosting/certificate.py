@@ -219,6 +219,7 @@ class Certificate:
         gain = sum(r.gain for r in records)
         last = records[-1] if records else None
         one_class = self.n_classes == 1  # nothing can be wrong
+        streamed = self.bound is None and not one_class  # margins are not known then
         groups = {}
         for name, group in self.groups.items():
             if self.bound is None:  # one class only
@@ -237,8 +238,8 @@ class Certificate:
             error_bound=last.error_bound if last else 0.0 if one_class else 1.0,
             measured_error=last.train_error if last else 0.0 if one_class else 1.0,
             margin_bound=last.margin_bound if last else -math.inf,
-            soft_margin=last.soft_margin if last else 0.0,
-            min_margin=last.min_margin if last else 0.0,
+            soft_margin=last.soft_margin if last else math.nan if streamed else 0.0,
+            min_margin=last.min_margin if last else math.nan if streamed else 0.0,
             best_margin_bound=min((r.edge for r in records), default=1.0),
             exact=self.exact and bool(records),
             last_gain=last.gain if last else 0.0,
