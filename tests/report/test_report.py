@@ -216,6 +216,9 @@ def test_sources(page):
     assert found.column("sources-table", "Certified error") == certified
     for name, errors in model.history_.group_errors.items():
         assert found.column("by-source", name) == [number(e) for e in errors]
+    none = page(model[:0])
+    assert none.column("sources-table", "Source") == list(groups)
+    assert not none.all("figure")
 
 
 def test_a_bound_is_never_rounded_down():

@@ -203,7 +203,7 @@ def source_section(subject: Subject) -> Section | None:
     )
     blocks: list[Any] = [Paragraph(words), _source_table(subject)]
     errors = subject.model.history_.group_errors
-    if errors:
+    if errors and len(subject.model.history_):
         shown = dict(list(errors.items())[:_MOST_SOURCES])
         if len(shown) < len(errors):
             blocks.append(Note(f"By round the first {len(shown)} of {len(errors):,} are shown."))
