@@ -468,6 +468,8 @@ def test_a_frame_must_hold_rows_and_distinct_names(numbers):
     columns, y = numbers
     with pytest.raises(ValueError, match="X is a lazy frame"):
         boost().fit(pl.LazyFrame(columns), y)
+    with pytest.raises(ValueError, match=f"X has {N} rows but no columns"):
+        boost().fit(pd.DataFrame(index=range(N)), y)
     frame = pd.DataFrame(columns).set_axis(["a", "b", "a"], axis=1)
     with pytest.raises(ValueError, match="'a' 2 times"):
         boost().fit(frame, y)

@@ -148,6 +148,29 @@ def test_a_score_that_is_no_number_is_refused():
         model.fit(X, y)
 
 
+def test_a_score_of_two_classes_is_told_of_where_there_are_three():
+    model = MABoostClassifier(early_stopping=True, scoring="roc_auc", random_state=0)
+    with pytest.raises(ValueError, match=r"scoring='roc_auc' cannot score .* classes \[0, 1, 2\]"):
+        model.fit(*WINE)
+
+
+@pytest.mark.parametrize(
+    ("watching", "message"),
+    [
+        ((BINARY[0][:9, :3], BINARY[1][:9]), "^X_val: X has 3 features"),
+        ((BINARY[0][:0], BINARY[1][:0]), "^X_val: Found array with 0 sample"),
+        ((BINARY[0][:9], [None, *BINARY[1][:8]]), "^y_val has 1 missing labels"),
+        ((BINARY[0][:9], pd.Series([None, *BINARY[1][:8]])), "^y_val has 1 missing labels"),
+        ((BINARY[0][:9], BINARY[1][:9], np.zeros(9)), "^sample_weight_val: "),
+        ((BINARY[0][:9], BINARY[1][:9], -np.ones(9)), "^sample_weight_val: Negative"),
+    ],
+)
+def test_errors_name_the_rows_that_watch(watching, message):
+    """And not the rows to train on, whose checks they share."""
+    with pytest.raises(ValueError, match=message):
+        MABoostClassifier().fit(*BINARY, None, *watching)
+
+
 def test_without_warm_start_a_fit_begins_anew():
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)

@@ -276,6 +276,7 @@ def test_class_weight_zero_leaves_a_class_out():
         ({7: 2.0}, r"class_weight names \[7\], which are not in y"),
         ({0: -1.0}, r"class_weight must be finite and at least 0, got \{0: -1.0\}"),
         ({0: np.inf}, r"class_weight must be finite and at least 0, got \{0: inf\}"),
+        ({0: "2"}, r"class_weight must be finite and at least 0, got \{0: '2'\}"),
         ({0: 0.0, 1: 0.0}, r"class_weight=.* leaves no row with positive weight"),
         ("fair", "'class_weight' parameter .* Got 'fair' instead"),
     ],

@@ -534,6 +534,7 @@ def test_models_that_cannot_be_reported(tmp_path, smooth):
         ({"X_test": X}, "X_test and y_test go together"),
         ({"X_test": X, "y_test": Y.astype(str)}, "y_test has none of the model's classes"),
         ({"X_test": X, "y_test": Y[:5]}, "y_test must have one label"),
+        ({"X_test": X[:2], "y_test": [0, None]}, "y_test has 1 missing labels"),
         ({"X_test": X[:0], "y_test": Y[:0]}, "X_test has no rows"),
         ({"feature_names": ["a"]}, "feature_names has 1 names for 30 features"),
         ({"max_suspects": -1}, "max_suspects must be a whole number of at least 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -52,6 +53,15 @@ def default_tree() -> HistTreeClassifier:
     tiny `class_weight`.
     """
     return HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
+
+
+@contextmanager
+def told_of(name: str) -> Iterator[None]:
+    """Name the argument in the errors of checks that take it for `X` or `sample_weight`."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEstimator):
@@ -254,10 +264,11 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 raise ValueError("sample_weight_val is given without X_val and y_val")
             return None
         refuse_stored(X_val, "X_val")
-        X_val = validate_data(
-            self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
-        )
-        y_val = np.asarray(label_array(y_val))
+        with told_of("X_val"):
+            X_val = validate_data(
+                self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
+            )
+        y_val = np.asarray(label_array(y_val, "y_val"))
         if y_val.shape != (X_val.shape[0],):
             raise ValueError(
                 f"y_val must have one label for each of the {X_val.shape[0]} rows of X_val, got shape "
@@ -266,7 +277,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         unknown = unknown_labels(y_val, self.classes_)
         if unknown:
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
-        w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
+        with told_of("sample_weight_val"):
+            w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
         if len(self.classes_) < 2:
             return None
         keep = np.flatnonzero(w.kept)

@@ -86,6 +86,11 @@ class Score:
                 score = float(scorer(view, watch.X, labels, sample_weight=watch.base))
             except TypeError:
                 score = float(scorer(view, watch.X, labels))
+            except ValueError as error:
+                raise ValueError(
+                    f"scoring={scoring!r} cannot score the {len(labels)} rows that watch, of classes "
+                    f"{np.unique(labels).tolist()!r}: {error}"
+                ) from error
             if math.isnan(score):
                 raise ValueError(
                     f"scoring={scoring!r} is nan on the {len(labels)} rows that watch, of classes "

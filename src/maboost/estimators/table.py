@@ -54,6 +54,10 @@ class CategoryCodes:
         frame = _frame(_of_record_batch(X))
         if frame is None:
             return cls(dtypes={})
+        if not frame.columns:
+            raise ValueError(
+                f"X has {len(frame)} rows but no columns: give it at least one feature"
+            )
         columns = zip(frame.columns, _columns(frame), strict=True)
         here = {name: _Kind.of(name, column) for name, column in columns}
         shards = gathered_objects(here, comm or SerialCommunicator())
@@ -167,10 +171,10 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
     return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
 
 
-def label_array(y: Any) -> Any:
+def label_array(y: Any, name: str = "y") -> Any:
     """Labels in a series or an array of a data frame library as an array; anything else as it is."""
     if isinstance(y, np.ndarray | list | tuple):
-        refuse_missing(y, "y", "labels")
+        refuse_missing(y, name, "labels")
         return y
     import narwhals.stable.v2 as nw
 
@@ -179,12 +183,13 @@ def label_array(y: Any) -> Any:
         values = np.asarray(y) if hasattr(y, "__array__") else None  # an array of pandas or pyarrow
         if values is None or values.ndim != 1:
             return y
-        refuse_missing(values, "y", "labels")
+        refuse_missing(values, name, "labels")
         return values
     missing = np.flatnonzero(series.is_null().to_numpy())
     if len(missing):
         raise ValueError(
-            f"y has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows out"
+            f"{name} has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows "
+            "out"
         )
     return series.to_numpy()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,8 @@ def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Comm
             f"class_weight names {sorted(unknown, key=str)!r}, which are not in y, and not "
             f"{sorted(unnamed, key=str)!r}, which are"
         )
-    factors = np.array([float(class_weight.get(c, 1.0)) for c in there])
+    given = [class_weight.get(c, 1.0) for c in there]
+    factors = np.array([float(f) if isinstance(f, Real) else np.nan for f in given])
     if np.any(~np.isfinite(factors)) or np.any(factors < 0.0):
         raise ValueError(f"class_weight must be finite and at least 0, got {class_weight!r}")
     return factors[codes]

@@ -233,7 +233,7 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
     if X is None or y is None:
         raise ValueError("X_test and y_test go together: give both or neither")
     _refuse_elsewhere("X_test", X)
-    rows, labels = rows_of(X), np.asarray(label_array(y))
+    rows, labels = rows_of(X), np.asarray(label_array(y, "y_test"))
     _check_length("y_test", labels, "X_test", rows)
     _check_width("X_test", rows, model)
     if not len(labels):
