@@ -210,6 +210,11 @@ def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     """
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
+    if not 0.0 < step.size < math.inf:  # votes go one way only, and no certificate is of NaN
+        raise ValueError(
+            f"a step rule must return a Step of positive and finite size, got {step!r} in round "
+            f"{situation.round} for an edge of {situation.edge:.3g}"
+        )
     share = 1.0 if step.final else learning_rate
     if share == 1.0 and step.guess is not None:
         return step
