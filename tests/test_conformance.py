@@ -6,8 +6,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+from maboost import MABoostClassifier
 from maboost.learners import EstimatorLearner
-from maboost.mirror import CappedSimplex, Euclidean
+from maboost.mirror import CappedSimplex, Domain, Euclidean
 from maboost.testing import check_booster, check_domain, check_learner, check_regularizer
 from tests.implementations import BOOSTERS, DOMAINS, REGULARIZERS
 
@@ -71,6 +72,27 @@ class Deaf(EstimatorLearner):
                 return produce(self, np.ones_like(weights), rows, rewards, random_state)
 
         return Ignoring(producer.learner, X, labels)
+
+
+class Forgetful(Domain):
+    """Caps one a row, of which none is dropped."""
+
+    def __init__(self, caps):
+        self.caps = caps
+
+    def row_caps(self):
+        return self.caps
+
+
+def test_caps_of_rows_that_are_left_out_must_go_with_them():
+    with pytest.raises(
+        AssertionError, match=r"Forgetful\.restricted\(rows\) does not leave the caps"
+    ):
+        check_domain(Forgetful(np.full(12, 3.0)))
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 2
+    model = MABoostClassifier(domain=Forgetful(np.full(12, 3.0)), n_estimators=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"row_caps\(\) has shape \(12,\) but there are 11 rows"):
+        model.fit(X, y, sample_weight=np.arange(12))
 
 
 def test_checks_can_fail():

@@ -110,9 +110,9 @@ class Run:
         self.groups = groups or {}
         producer = learner.prepare(X, game.labels, game.n_classes)
         self.finder = Finder(learner, producer, game, weights, measure, booster.trim, places)
+        self.state = booster.ascent.start(measure)  # first: it checks that the domain fits the rows
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
-        self.state = booster.ascent.start(measure)
         self.margins = np.zeros(measure.entries.size)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         self.gain = 0.0

@@ -36,7 +36,8 @@ Array = NDArray[np.float64]
 class Domain(Component):
     """A set of densities; `normalised` says whether it lies in the plane of mass one.
 
-    A domain of your own gives `row_caps`, or `entry_cap` off that plane, and `check` where it can be empty.
+    A domain of your own gives `row_caps`, or `entry_cap` off that plane, `restricted` where caps are one a
+    row, and `check` where it can be empty.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure
@@ -70,6 +71,13 @@ class Domain(Component):
 
     def check(self, measure: BaseMeasure) -> None:
         """Raise ValueError where the set is empty for this base measure or does not fit its rows."""
+        caps = np.shape(self.row_caps())
+        if caps not in ((), (measure.rows,)):
+            raise ValueError(
+                f"{type(self).__name__}: row_caps() has shape {caps} but there are {measure.rows} rows of "
+                "positive weight to train on: give one number or one a row, and those of the rows that "
+                "are left from restricted(rows)"
+            )
 
     def refuse_lost_caps(self) -> None:
         """Raise ValueError where caps are of the kind that projections onto such a set know nothing of."""

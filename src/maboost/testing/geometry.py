@@ -108,7 +108,7 @@ def _check_gains(regularizer: Regularizer, name: str, seed: int) -> None:
 
 
 def check_domain(domain: Domain, rows: int = 12, *, width: int = 1, seed: int = 0) -> None:
-    """Check that projections onto a domain land inside it and are optimal.
+    """Check that projections onto a domain land inside it and are optimal, and what is left for some rows.
 
     Optimality is checked as the variational inequality against other points of the set, for both
     shipped regularizers.
@@ -128,6 +128,11 @@ def check_domain(domain: Domain, rows: int = 12, *, width: int = 1, seed: int = 
     rng = np.random.default_rng(seed)
     measure = BaseMeasure(rng.exponential(size=rows) + 0.2, width)
     domain.check(measure)
+    some = rng.random(rows) < 0.5
+    caps, left = np.asarray(domain.row_caps()), np.asarray(domain.restricted(some).row_caps())
+    assert np.array_equal(left, caps[some] if caps.ndim else caps), (
+        f"{name}.restricted(rows) does not leave the caps of those rows"
+    )
     for regularizer in (Entropy(), Euclidean()):
         points = [
             project(regularizer, domain, rng.normal(size=rows * width) * scale, measure).density
