@@ -93,7 +93,7 @@ def test_early_stopping_and_warm_start_together():
 def test_warm_start_refuses_other_rows_and_fewer_rounds():
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=4, warm_start=True, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="X, y or the weights have changed"):
+    with pytest.raises(ValueError, match="X, y, the weights, the sources or the rows held out"):
         model.fit(X + 1.0, y)
     with pytest.raises(ValueError, match="n_estimators=3 is less than the 4 rounds"):
         model.set_params(n_estimators=3).fit(X, y)
@@ -104,10 +104,32 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
     assert_same_model(model, SmoothBoostClassifier(n_estimators=7, random_state=0).fit(X, y), X)
 
 
+def test_warm_start_refuses_other_rows_that_watch():
+    """Their votes of the rounds done would be those of the rows before, or none."""
+    X, y, X_val, y_val = noisy()
+    model = MABoostClassifier(n_estimators=4, warm_start=True, random_state=0)
+    first = clone(model).fit(X, y, X_val=X_val, y_val=y_val)
+    message = "X_val, y_val or sample_weight_val have changed or were not there"
+    for other in (X_val[::-1], X_val[:-1]):
+        with pytest.raises(ValueError, match=message):
+            first.fit(X, y, X_val=other, y_val=y_val[: len(other)])
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit(X, y).fit(X, y, X_val=X_val, y_val=y_val)
+    first.set_params(scoring="accuracy")
+    with pytest.raises(ValueError, match="scoring was 'neg_log_loss' and is now 'accuracy'"):
+        first.fit(X, y, X_val=X_val, y_val=y_val)
+    first.set_params(scoring="neg_log_loss", n_estimators=7)
+    first.fit(X, y, X_val=X_val, y_val=y_val)
+    whole = MABoostClassifier(n_estimators=7, random_state=0).fit(X, y, X_val=X_val, y_val=y_val)
+    assert_same_model(first, whole, X)
+    np.testing.assert_array_equal(first.history_["val_score"], whole.history_["val_score"])
+    assert len(first.set_params(n_estimators=9).fit(X, y)) == 9  # without any it goes on
+
+
 def test_warm_start_refuses_categories_of_other_names():
     X, y = pd.DataFrame({"k": ["red", "blue", "grey"] * 20}), np.arange(60) % 4 == 1
     model = MABoostClassifier(n_estimators=2, warm_start=True, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="X, y or the weights have changed"):
+    with pytest.raises(ValueError, match="X, y, the weights, the sources or the rows held out"):
         model.fit(X.replace({"red": "violet"}), y)  # with the codes that the others had
     model.set_params(n_estimators=4).fit(X.astype("category"), y)
     assert_same_model(model, MABoostClassifier(n_estimators=4, random_state=0).fit(X, y), X)

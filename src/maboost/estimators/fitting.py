@@ -179,18 +179,35 @@ class Fitting(Voting):
 
     def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
         """Go on where the last fit ended, if there was one."""
-        self._print = {"rows": rows.fingerprint(), "booster": described(run.booster.ascent)}
+        self._print = {
+            "rows": rows.fingerprint(),
+            "booster": described(run.booster.ascent),
+            "watching": rows.print_of(run.validation),
+            "scoring": described(self.scoring),
+        }
         if resume is None:
             return
         if resume["print"]["rows"] != self._print["rows"]:
             raise ValueError(
-                "warm_start=True goes on with the rows of the last fit, but X, y or the weights have "
-                "changed; fit a clone, or set warm_start=False"
+                "warm_start=True goes on with the rows of the last fit, but X, y, the weights, the sources "
+                "or the rows held out have changed; fit a clone, or set warm_start=False"
             )
         if resume["print"]["booster"] != self._print["booster"]:
             raise ValueError(
                 "warm_start=True goes on with the booster of the last fit, which was "
                 f"{resume['print']['booster']} and is now {self._print['booster']}"
+            )
+        # what was watched of the rounds done is known of these rows only, and under this score
+        if run.validation is not None and resume["print"]["watching"] != self._print["watching"]:
+            raise ValueError(
+                "warm_start=True goes on with the rows that watched the last fit, but X_val, y_val or "
+                "sample_weight_val have changed or were not there; fit a clone, or set warm_start=False"
+            )
+        if run.validation is not None and resume["print"]["scoring"] != self._print["scoring"]:
+            raise ValueError(
+                "warm_start=True goes on with the score of the last fit, but scoring was "
+                f"{resume['print']['scoring']} and is now {self._print['scoring']}; fit a clone, or set "
+                "warm_start=False"
             )
         done = len(resume["hypotheses"])
         if self.n_estimators < done:

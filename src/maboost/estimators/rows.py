@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from maboost import content
+from maboost.boosting.game import Validation
 from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows, sampled_rows
 from maboost.estimators.weights import RowWeights, distinct_values
@@ -129,6 +130,14 @@ class TrainingRows:
             self._known["labels"] = np.searchsorted(self.classes, self.y)
         found: NDArray[np.intp] = self._known["labels"]
         return found
+
+    def print_of(self, watch: Validation | None) -> str:
+        """A hash of the rows that watch this fit."""
+        if watch is None:
+            return "none"
+        n = len(watch.base)
+        weights = RowWeights(np.ones(n, dtype=bool), watch.base, watch.base, 0)
+        return TrainingRows(watch.X, watch.game.labels, weights, self.random_state).fingerprint()
 
     def fingerprint(self) -> str:
         """A hash of rows, labels, weights and sources in their order."""

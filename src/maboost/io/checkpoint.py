@@ -25,7 +25,6 @@ from maboost.boosting.game import Validation
 from maboost.boosting.history import History
 from maboost.boosting.loop import Run
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.weights import RowWeights
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack
 from maboost.io.fields import Fields, Tensors, require
 from maboost.io.run_records import history, read_history
@@ -270,18 +269,12 @@ def _prints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
     watch, seed = run.validation, model.random_state
     return {
         "rows": rows.fingerprint(),
-        "validation rows": "none" if watch is None else _watching(watch, rows).fingerprint(),
+        "validation rows": rows.print_of(watch),
         "booster": f"{type(model).__name__}, {described(run.booster)}",
         "estimator": _described_learner(run.learner),
         "scoring": "none" if watch is None else described(model.scoring),
         "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
     }
-
-
-def _watching(watch: Validation, rows: TrainingRows) -> TrainingRows:
-    n = len(watch.base)
-    weights = RowWeights(np.ones(n, dtype=bool), watch.base, watch.base, 0)
-    return TrainingRows(watch.X, watch.game.labels, weights, rows.random_state)
 
 
 def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
