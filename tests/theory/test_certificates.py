@@ -341,3 +341,13 @@ def test_floors(problem, k, cap):
         assert bound(1e6) == pytest.approx(expected, rel=1e-12)
         assert bound(0.0) == 1.0
         assert run.margin_bound(0.0) <= 1e-12
+
+
+@pytest.mark.parametrize("gain", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "booster", [maboost(), maboost(domain=CappedSimplex(2.0)), sparseboost(), madaboost()], ids=str
+)
+def test_a_gain_that_overflowed_promises_nothing(booster, gain):
+    run = random_problem(np.random.default_rng(0), 6, 5, 2, "votes", False).run(booster)
+    assert run.bound(gain) == run.bound.of_group(gain, 0.5, None) == 1.0
+    assert run.margin_bound(gain) == -math.inf

@@ -70,6 +70,8 @@ class ErrorBound:
 
     def pairs(self, gain: float) -> float:
         """The largest base mass of wrong pairs that a total gain allows, rounded up."""
+        if not math.isfinite(gain):  # a step so long that it overflowed: nothing is known
+            return 1.0
         if self.potential:
             return min(_left(self.potential * gain), 1.0)
         return min(self.regularizer.error_level(gain) * (1.0 + _ROUNDING), 1.0)
@@ -130,6 +132,8 @@ class MarginBound:
         return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)))
 
     def __call__(self, gain: float) -> float:
+        if not math.isfinite(gain):
+            return -math.inf
         if not self.potential:
             return gain - self.start - _ROUNDING * (abs(gain) + self.start)
         share = _left(self.potential * gain) / self.lightest
