@@ -144,15 +144,17 @@ def capped_powers(ahead: Ahead, caps: Array | float, measure: BaseMeasure) -> Ar
     """Entropy and caps on entries: min(cap, e^theta), if that has a mass of one.
 
     Where log u = theta, theta u - phi(u) = u - 1; on capped entries there is what lies above them. No entry
-    was above its cap before the step, so none is further above it than the step goes.
+    was above its cap before the step, so none is further above it than the step goes, and where there is no
+    cap none had a mass above one.
     """
     start, direction, *way = ahead
-    highest, _ = measure.highest_caps(caps)
-    if not isinstance(direction, Coded) or math.isinf(highest):
+    if not isinstance(direction, Coded):
         return None
+    highest, finite = measure.highest_caps(caps)
     rise = max(_rise(direction, *way), 0.0)
-    of_mass = fixed_point(measure.largest * highest, measure.count)
-    of_excess = fixed_point(measure.largest * highest * rise, measure.count)
+    heaviest = min(measure.largest * highest, 2.0 * math.exp(min(rise, 700.0)))
+    of_mass = fixed_point(heaviest, measure.count)
+    of_excess = fixed_point(measure.largest * finite * rise, measure.count)
     if max(of_mass.blur(measure.count), of_excess.blur(measure.count)) > _ROUNDING:
         return None
     theta, p = measure.array(), measure.array()

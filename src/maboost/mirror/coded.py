@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, fixed_point, split
+from maboost.comm import BIAS, FixedPoint, fixed_point, split, split_biased
 from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.measure import FEW, BaseMeasure
@@ -125,34 +125,38 @@ def _look_up(values, codes, out):
 
 
 @kernel
-def coded_moments(p, base, caps, codes, factors, values, scale):
+def entropy_moments(p, values, codes, factors, base, caps, bound, scale):
     """Sums over weights w = base * min(cap, p * factor): of w and w*d folded, and coarse ones of
-    (1, d, d^2) * w over free entries: seven integers, as :func:`maboost.mirror.passes.moments`.
+    (1, d, d^2) * w over free entries; and how many lie beyond `bound`: eight integers.
+
+    The coarse ones only steer Newton's method, so their high parts are enough.
     """
-    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
-    for i in range(codes.size):
-        code = codes[i]
-        u = p[i] * factors[code]
-        cap = value_at(caps, i)
+    m_high, m_low, l_high, l_low, h0, h1, h2, beyond = 0, 0, 0, 0, 0, 0, 0, 0
+    for i in range(p.size):
+        d, u = entry_at(values, codes, i), p[i] * entry_at(factors, codes, i)
+        cap = min(value_at(caps, i), bound)
         free = u < cap
+        beyond += (not free) & (cap == bound)
         w = value_at(base, i) * (u if free else cap)
-        high, low = split(w, scale[0], scale[1], scale[2])
+        high, low = split_biased(w, scale[0], 1.0, scale[1])
         m_high += high
         m_low += low
-        h0 += high if free else 0
-        w *= values[code]
-        high, low = split(w, scale[0], scale[1], scale[2])
+        h0 += high if free else BIAS
+        w *= d
+        high, low = split_biased(w, scale[0], 1.0, scale[1])
         l_high += high
         l_low += low
-        h1 += high if free else 0
-        high, low = split(w * values[code], scale[0], scale[1], scale[2])
-        h2 += high if free else 0
-    return m_high, m_low, l_high, l_low, h0, h1, h2
+        h1 += high if free else BIAS
+        high, low = split_biased(w * d, scale[0], 1.0, scale[1])
+        h2 += high if free else BIAS
+    bias = p.size * BIAS
+    m_high, m_low, l_high, l_low = m_high - bias, m_low - bias, l_high - bias, l_low - bias
+    return m_high, m_low, l_high, l_low, h0 - bias, h1 - bias, h2 - bias, beyond
 
 
 @kernel
 def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound, scale):
-    """Sums over the weights at the end of a step, as :func:`coded_moments`, and how many lie beyond `bound`.
+    """Sums over the weights at the end of a step, as :func:`entropy_moments`.
 
     The moving ones are the base measure of entries between zero and their cap.
     """

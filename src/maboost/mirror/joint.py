@@ -146,8 +146,7 @@ def shift_after(s: Situation, share: float, step: float, shift: float | None) ->
     near, length = None, share * step
     if shift is not None:
         near = _cubic(share, s.edge * step, shift)
-    highest, _ = s.measure.highest_caps(domain.row_caps())
-    if s.measure.width > 1 or math.isinf(highest):  # a pass is over all rows
+    if s.measure.width > 1:  # a pass is over all rows
         return near
     longest = _LONG if near is None else _FARTHEST
     if length * _reach(d, s.measure) > longest:

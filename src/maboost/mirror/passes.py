@@ -1,8 +1,8 @@
 """Passes over the rows for a step and the shift of its projection: what the next distribution would be.
 
 :class:`EntropyPass` and :class:`EuclideanPass` are the general ones, and :class:`AnyPass` is for all other
-regularizers. The rest are short cuts for directions of few values: entropy multiplies densities by the factor
-of their code, rows that no cap can reach are known by their codes alone, and so are entries of density zero.
+regularizers. The rest are short cuts for directions of few values: entries that no cap can reach are known by
+their codes alone, and so are those of density zero.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from maboost.jit import kernel
 from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import (
     Coded,
-    coded_moments,
+    entropy_moments,
     euclidean_moments,
     part_of_direction,
     sums_on,
     table_of,
-    whole_direction,
 )
-from maboost.mirror.entries import value_at
-from maboost.mirror.exponential import exponentials, exponentials_into
+from maboost.mirror.exponential import exponentials
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
@@ -91,11 +89,9 @@ def pass_for(
     limits = _Limits.of(ascent, state.density, measure)
     if not entropy:
         return EuclideanPass(limits, measure, state.theta, direction, l1)
-    if coded is None or limits.endless:
-        return EntropyPass(limits, measure, state.theta, whole_direction(direction))
-    if active:
+    if active and coded is not None:
         return NearCapsPass(limits, measure, state.density, coded)
-    return CodedPass(limits, measure, ascent.powers(state, measure), coded)
+    return EntropyPass(limits, measure, ascent.powers(state, measure), direction)
 
 
 class _Limits(NamedTuple):
@@ -104,15 +100,12 @@ class _Limits(NamedTuple):
     Attributes
     ----------
     caps : array or float
-    endless : bool
-        Whether some entry has no cap.
     bound : float
         What lies beyond it does not fit the grid.
     grid : FixedPoint
     """
 
     caps: Array | float
-    endless: bool
     bound: float
     grid: FixedPoint
 
@@ -122,11 +115,11 @@ class _Limits(NamedTuple):
         domain = ascent.domain
         caps = domain.row_caps() if domain.normalised else domain.entry_cap()
         top, finite = measure.highest_caps(caps)
-        highest, endless = max(finite, 1.0), math.isinf(top)
-        if endless:
+        highest = max(finite, 1.0)
+        if math.isinf(top):
             highest = max(highest, 4.0 * measure.maximum(density))
         bound = 16.0 * highest
-        return cls(caps, endless, bound, fixed_point(measure.largest * bound, measure.count))
+        return cls(caps, bound, fixed_point(measure.largest * bound, measure.count))
 
 
 @dataclass
@@ -173,26 +166,31 @@ class EuclideanPass(_EveryEntry):
 
 @dataclass
 class EntropyPass(_EveryEntry):
-    """Entropy, any direction: an exponential an entry."""
+    """Entropy, any direction: a factor a code, or an exponential an entry."""
 
-    theta: Array
-    dense: Array
+    powers: Array
+    direction: Array | Coded
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        sums, limits = np.zeros(8, dtype=np.int64), self.limits
-        moving = np.empty(min(_BLOCK, part.stop - part.start))
+        d = self.direction
+        if isinstance(d, Coded):
+            return self._moments(part, exponentials(step * d.values - shift))
+        sums = np.zeros(8, dtype=np.int64)
         for start in range(part.start, part.stop, _BLOCK):
             block = slice(start, min(start + _BLOCK, part.stop))
-            x = self.dense[block] * step
-            x += self.theta[block]
-            x -= shift
-            exponentials_into(x, x)
-            if limits.endless and np.max(x) > limits.bound:
-                sums[7] += 1
-                np.minimum(x, limits.bound, out=x)
-            entropy_weights(x, self.measure.base(block), part_of(limits.caps, block), moving)
-            sums[:7] += moments(x, moving, self.dense[block], limits.grid[:3])
+            sums += self._moments(block, exponentials(step * d[block] - shift))
         return sums
+
+    def _moments(self, part: slice, factors: Array) -> Integers:
+        """The sums, given the factor of each code or entry."""
+        limits = self.limits
+        return np.array(
+            entropy_moments(
+                self.powers[part], *table_of(self.direction, part), factors,
+                self.measure.base(part), part_of(limits.caps, part), limits.bound, limits.grid.factors,
+            ),
+            dtype=np.int64,
+        )  # fmt: skip
 
 
 @dataclass
@@ -217,23 +215,6 @@ class AnyPass(_EveryEntry):
             np.minimum(u, limits.bound, out=u)
             np.clip(slopes, 0.0, limits.bound, out=slopes)
             sums[:7] += moments(base * u, base * slopes, d, limits.grid[:3])
-        return sums
-
-
-@dataclass
-class CodedPass(_EveryEntry):
-    """Entropy under caps: a factor a code."""
-
-    powers: Array
-    coded: Coded
-
-    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        sums, coded = np.zeros(8, dtype=np.int64), self.coded
-        sums[:7] = coded_moments(
-            self.powers[part], self.measure.base(part), part_of(self.limits.caps, part),
-            coded.codes[part], exponentials(step * coded.values - shift), coded.values,
-            self.limits.grid[:3],
-        )  # fmt: skip
         return sums
 
 
@@ -298,14 +279,3 @@ def moments(w, moving, d, scale):
         high, low = split(moving[i] * d[i] * d[i], scale[0], scale[1], scale[2])
         h2 += high
     return m_high, m_low, l_high, l_low, h0, h1, h2
-
-
-@kernel
-def entropy_weights(u, base, caps, moving):
-    """In place: densities before capping become weights; `moving` those of free entries."""
-    for i in range(u.size):
-        cap = value_at(caps, i)
-        free = u[i] < cap
-        w = value_at(base, i) * (u[i] if free else cap)
-        u[i] = w
-        moving[i] = w if free else 0.0

@@ -7,6 +7,7 @@ code; Newton's method passes over the others alone, which are few.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from maboost.comm import FixedPoint, split
 from maboost.jit import kernel
-from maboost.mirror.coded import Coded, coded_moments, mass_grid
+from maboost.mirror.coded import Coded, entropy_moments, mass_grid
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.kernels import STRIP, append_marked, entries_at
 from maboost.mirror.measure import BaseMeasure
@@ -120,11 +121,10 @@ class Reached:
 
         def work(a: int, b: int) -> tuple[int, ...]:
             density, base, caps = self.entries[0, a:b], self.entries[1, a:b], self.entries[2, a:b]
-            codes = self.codes[a:b]
-            found: tuple[int, ...] = coded_moments(
-                density, base, caps, codes, factors, values, grid[:3]
+            found: tuple[int, ...] = entropy_moments(
+                density, values, self.codes[a:b], factors, base, caps, math.inf, grid.factors
             )
-            return found
+            return found[:7]
 
         near = measure.threads.summed(self.codes.size, work)
         if self._others is None:
