@@ -26,7 +26,7 @@ from maboost.mirror import (
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
-from maboost.mirror.rowwise import Rowwise
+from maboost.mirror.passes import pass_for
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 
 GEOMETRIES = {
@@ -156,7 +156,7 @@ def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped
     state, coded = ascent.start(measure), coded_direction(rng, 30 * width, 9)
     state = ascent.move(state, coded, 0.7, measure).state
     d = whole_direction(coded)
-    rows = Rowwise(ascent, state, coded if codes else d, measure)
+    rows = pass_for(ascent, state, coded if codes else d, measure, 0.0)
     step, shift = rng.uniform(0.0, 1.5), rng.uniform(-0.2, 0.2)
 
     def directly(step, shift):
@@ -164,8 +164,9 @@ def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped
         return measure.integral(u), measure.integral(u * d)
 
     mass, loss, h00, h01, h11 = found = rows.sums(step, shift)
-    rows.block = 7
-    assert rows.sums(step, shift) == found
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("maboost.mirror.passes._BLOCK", 7 * width)
+        assert rows.sums(step, shift) == found
     assert (mass, loss) == pytest.approx(directly(step, shift), rel=1e-12, abs=1e-13)
     small = 1e-7
     for derivative, (a, b), which in (
@@ -195,7 +196,7 @@ def test_sums_over_rows_that_weigh_next_to_nothing():
     coded = Coded(np.array([-0.5, 0.25]), np.array([0, 1] * 3, dtype=np.uint16))
     state = ascent.start(measure)
     density = np.array([1e-310, 1e-310, 0.0, 0.0, 1.5, 1.5])
-    rows = Rowwise(ascent, replace(state, density=density), coded, measure)
+    rows = pass_for(ascent, replace(state, density=density), coded, measure, 0.0)
     assert rows.sums(0.0, 0.0) == pytest.approx([0.5, -0.0625, 0.5, -0.0625, 0.5 * 0.15625])
 
 
@@ -211,7 +212,7 @@ def test_sums_over_capped_rows_of_shards(seed, count, regularizer):
         measure = BaseMeasure(weights[part], 3, comm)
         state = ascent.start(measure)
         its = Coded(coded.values, coded.codes[entries])
-        return Rowwise(ascent, state, its, measure).sums(0.5, 0.1)
+        return pass_for(ascent, state, its, measure, 0.0).sums(0.5, 0.1)
 
     whole = sums(slice(0, 50), SerialCommunicator())
     assert on_shards(count, lambda comm: sums(parts[comm.rank], comm)) == [whole] * count

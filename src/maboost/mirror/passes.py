@@ -27,11 +27,12 @@ from maboost.mirror.coded import (
 )
 from maboost.mirror.exponential import exponentials
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.pairs import euclidean_moments_of_rows, moments_of_rows
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
-from maboost.mirror.rowwise import Rowwise
 from maboost.mirror.supported import Supported
+from maboost.threads import PICKED
 
 __all__ = ["Pass", "pass_for"]
 
@@ -70,28 +71,28 @@ def pass_for(
     """The quickest pass for this direction; None where none is quick."""
     domain, coded = ascent.domain, direction if isinstance(direction, Coded) else None
     entropy, active = type(ascent.regularizer) is Entropy, ascent.update == "active"
-    tied = (
-        measure.width > 1 and domain.normalised and not domain.unbounded
-    )  # entries of a row by its cap
+    rows, width = measure, 1  # every entry is a row of its own, unless a cap ties some together
+    if domain.normalised and not domain.unbounded:
+        rows, width = measure.of_rows, measure.width
     if not entropy and type(ascent.regularizer) is not Euclidean:
-        limits = _Limits.of(ascent, state.density, measure)
-        regularizer = ascent.regularizer
-        return None if tied else AnyPass(limits, measure, regularizer, state.theta, direction)
-    if tied:
-        if entropy and not active and measure.maximum(state.theta) > LARGEST_LOG:
-            return None  # the shares of entries inside a row would be lost
-        return Rowwise(ascent, state, direction, measure)
+        limits = _Limits.of(ascent, state.density, rows)
+        its = limits, rows, 1, ascent.regularizer, state.theta, direction
+        return AnyPass(*its) if width == 1 else None
     if not (entropy or domain.normalised) and active and coded is not None:  # every entry by itself
         supported = Supported.of(state.density, coded, measure)
         if supported is not None:
             limits = _Limits.of(ascent, supported.density, measure)
             return SupportPass(limits, measure, supported, coded.values - l1)
-    limits = _Limits.of(ascent, state.density, measure)
+    limits = _Limits.of(ascent, state.density, rows)
     if not entropy:
-        return EuclideanPass(limits, measure, state.theta, direction, l1)
-    if active and coded is not None:
-        return NearCapsPass(limits, measure, state.density, coded)
-    return EntropyPass(limits, measure, ascent.powers(state, measure), direction)
+        return EuclideanPass(limits, rows, width, state.theta, direction, l1)
+    if active and coded is not None and width == 1:
+        return NearCapsPass(limits, rows, state.density, coded)
+    if not active and width > 1 and measure.maximum(state.theta) > LARGEST_LOG:
+        return None  # the shares of entries inside a row would be lost
+    powers = ascent.powers(state, measure)
+    by_factors = active and width > 1
+    return EntropyPass(limits, rows, width, powers, direction, by_factors=by_factors)
 
 
 class _Limits(NamedTuple):
@@ -124,49 +125,59 @@ class _Limits(NamedTuple):
 
 @dataclass
 class _EveryEntry:
-    """A pass over all entries, block by block."""
+    """A pass over all entries; or over all rows of `measure`, where a cap ties `width` entries together."""
 
     limits: _Limits
     measure: BaseMeasure
+    width: int
     clipped: bool = field(default=False, init=False)
-    by_factors: bool = field(default=False, init=False)
+    by_factors: bool = field(default=False, kw_only=True)
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        """Folded sums over some entries, as :func:`maboost.mirror.coded.euclidean_moments`."""
+        """Folded sums over some rows, as :func:`maboost.mirror.coded.euclidean_moments`."""
         raise NotImplementedError
 
     def sums(self, step: float, shift: float) -> list[float]:
+        measure, worth = self.measure, None if self.width == 1 else PICKED
         with np.errstate(over="ignore"):
-            here = self.measure.threads.summed(
-                self.measure.entries.size, lambda a, b: self.part_sums(slice(a, b), step, shift)
+            here = measure.threads.summed(
+                measure.entries.size, lambda a, b: self.part_sums(slice(a, b), step, shift), worth
             )
-        total = self.measure.comm.allreduce(here, "sum").tolist()
+        total = measure.comm.allreduce(here, "sum").tolist()
         self.clipped = total[7] > 0
         return sums_on(self.limits.grid, total)
+
+    def entries_of(self, part: slice) -> slice:
+        """The entries of some rows."""
+        return slice(part.start * self.width, part.stop * self.width)
 
 
 @dataclass
 class EuclideanPass(_EveryEntry):
-    """The Euclidean regularizer, any direction."""
+    """The Euclidean regularizer, any direction: caps take the same from every entry of a row."""
 
     theta: Array
     direction: Array | Coded
     l1: float
 
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        limits = self.limits
-        return np.array(
-            euclidean_moments(
-                self.theta[part], *table_of(self.direction, part), self.l1, self.measure.base(part),
-                part_of(limits.caps, part), step, shift, limits.bound, limits.grid[:3],
-            ),
-            dtype=np.int64,
-        )  # fmt: skip
+        limits, entries, base = self.limits, self.entries_of(part), self.measure.base(part)
+        theta, d = self.theta[entries], table_of(self.direction, entries)
+        capped = base, part_of(limits.caps, part)
+        within = limits.bound, limits.grid[:3]
+        if self.width == 1:
+            found = euclidean_moments(theta, *d, self.l1, *capped, step, shift, *within)
+        else:  # of mass one, where there is no penalty
+            found = euclidean_moments_of_rows(self.width, theta, *d, step, shift, *capped, *within)
+        return np.array(found, dtype=np.int64)
 
 
 @dataclass
 class EntropyPass(_EveryEntry):
-    """Entropy, any direction: a factor a code, or an exponential an entry."""
+    """Entropy, any direction: densities times the factor of their code, or an exponential of their own.
+
+    A cap divides what it leaves of a row among the entries in proportion to what they would have without it.
+    """
 
     powers: Array
     direction: Array | Coded
@@ -175,22 +186,22 @@ class EntropyPass(_EveryEntry):
         d = self.direction
         if isinstance(d, Coded):
             return self._moments(part, exponentials(step * d.values - shift))
-        sums = np.zeros(8, dtype=np.int64)
-        for start in range(part.start, part.stop, _BLOCK):
-            block = slice(start, min(start + _BLOCK, part.stop))
-            sums += self._moments(block, exponentials(step * d[block] - shift))
+        sums, size = np.zeros(8, dtype=np.int64), max(_BLOCK // self.width, 1)
+        for start in range(part.start, part.stop, size):
+            block = slice(start, min(start + size, part.stop))
+            sums += self._moments(block, exponentials(step * d[self.entries_of(block)] - shift))
         return sums
 
     def _moments(self, part: slice, factors: Array) -> Integers:
         """The sums, given the factor of each code or entry."""
-        limits = self.limits
-        return np.array(
-            entropy_moments(
-                self.powers[part], *table_of(self.direction, part), factors,
-                self.measure.base(part), part_of(limits.caps, part), limits.bound, limits.grid.factors,
-            ),
-            dtype=np.int64,
-        )  # fmt: skip
+        limits, entries, base = self.limits, self.entries_of(part), self.measure.base(part)
+        start = self.powers[entries], *table_of(self.direction, entries), factors
+        within = base, part_of(limits.caps, part), limits.bound
+        if self.width == 1:
+            found = entropy_moments(*start, *within, limits.grid.factors)
+        else:
+            found = moments_of_rows(self.width, *start, *within, limits.grid[:3])
+        return np.array(found, dtype=np.int64)
 
 
 @dataclass
