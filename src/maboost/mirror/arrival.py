@@ -20,9 +20,9 @@ from maboost.mirror.coded import Coded, advance, advance_entries, mass_grid, tab
 from maboost.mirror.entries import some_entries, value_at, value_part
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Potentials, part_of
+from maboost.mirror.projected import part_of
 
-__all__ = ["Ahead", "Arrived", "capped_powers", "positive_parts", "powers"]
+__all__ = ["Ahead", "Arrived", "Potentials", "capped_powers", "positive_parts", "powers"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -51,6 +51,14 @@ class Ahead(NamedTuple):
 
         measure.threads.over(out.size, work)
         return out
+
+
+class Potentials(NamedTuple):
+    """Integrals of theta u - phi(u), of dual u - phi(u), and of u, the density of a projection."""
+
+    theta: float
+    dual: float
+    mass: float
 
 
 class Arrived(NamedTuple):

@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import fold_wide
-from maboost.mirror.arrival import Ahead, Arrived, capped_powers, positive_parts, powers
+from maboost.mirror.arrival import Ahead, Arrived, Potentials, capped_powers, positive_parts, powers
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Potentials, part_of
+from maboost.mirror.projected import part_of
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
@@ -195,7 +195,7 @@ class MirrorAscent:
         theta = ahead.written(measure)
         projected = project(
             self.regularizer, self.domain, theta, measure, near, measure.array(),
-            spend=self.update == "active",
+            spend=self.update == "active" and self.domain.unbounded,
         )  # fmt: skip
         return self._arrive(theta, projected, measure)
 
@@ -248,13 +248,16 @@ class MirrorAscent:
             new = measure.array()
 
             def shift(a: int, b: int) -> None:
-                shifted(theta[a:b], projected.center, projected.tau, new[a:b])
+                shifted(theta[a:b], projected.center, projected.tau, math.inf, new[a:b])
 
             measure.threads.over(theta.size, shift)
         else:
             new = theta
-        found = projected.potentials() if self.update == "active" else None
-        found = found or self._potentials(theta, new, density, measure)
+        if normalised and self.domain.unbounded and type(self.regularizer) is Entropy:
+            # then theta is log u and the shift, and theta u - phi(u) is u - 1 and the shift times u
+            found = Potentials(projected.center + projected.tau, 0.0, 1.0)
+        else:
+            found = self._potentials(theta, new, density, measure)
         mass = 1.0 if normalised else found.mass
         return AscentState(new, density, mass, found.dual), found.theta
 

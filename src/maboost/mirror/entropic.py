@@ -19,7 +19,6 @@ from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import means_of_rows, spread_over_rows, tops_taken_out
 from maboost.mirror.projected import (
-    Potentials,
     Projected,
     joined,
     mass_scale,
@@ -64,7 +63,6 @@ def project_entropy(
         center,
         tau,
         lambda: problem.dual(tau, theta if spend else measure.array()),
-        lambda: problem.potentials(tau),
     )
 
 
@@ -159,38 +157,15 @@ class _Problem:
         return self.p
 
     def dual(self, tau: float, out: Array) -> Array:
-        """The logarithms of the density, into `out`; what caps take away is added up along the way.
+        """The logarithms of the density, into `out`."""
+        tops = self.measure.log_caps(self.caps)
 
-        (Each term of it fits its grid: a capped mass is at most one, and its logarithm a float's.)
-        """
-        base, grid = self.measure.base, self.measure.grid.factors
-        logs = self.measure.log_caps(self.caps)
+        def work(a: int, b: int) -> None:
+            its = part_of(tops, slice(a, b))
+            kernels.shifted(self.theta[a:b], self.center, tau, its, out[a:b])
 
-        def work(part: slice) -> NDArray[np.int64]:
-            if self.unbounded:
-                kernels.shifted(self.theta[part], self.center, tau, out[part])
-                return np.zeros((1, 4), dtype=np.int64)
-            caps = part_of(self.caps, part)
-            theta, tops = self.theta[part], part_of(logs, part)
-            found = kernels.logarithms(
-                theta, self.center, tau, caps, tops, base(part), *grid, out[part]
-            )
-            return np.array([found], dtype=np.int64)
-
-        self.excess = self.measure.folded_here(work)
+        self.measure.threads.over(self.theta.size, work)
         return out
-
-    def potentials(self, tau: float) -> Potentials | None:
-        """That of theta is its shift, and on capped entries what lies above them.
-
-        Where log u = (theta - center) - tau, theta u - phi(u) = (center + tau) u + u - 1, and the
-        integral of u is one. The dual point is log u.
-        """
-        shift = self.center + tau
-        if self.unbounded:
-            return Potentials(shift, 0.0, 1.0)
-        excess = self.measure.unfolded(self.measure.comm.allreduce(self.excess, "sum"))
-        return None if excess is None else Potentials(shift + excess[0], 0.0, 1.0)
 
     def scale_under_caps(self, guess: float | None) -> float | None:
         """Newton's method inside a bracket, which moves where it misses the root."""
@@ -310,7 +285,7 @@ def project_entropy_rows(
     found = project_entropy(totals, caps, rows, near, rows.array(), spend=True)
     if found is None:
         return None
-    row_density, row_dual, row_potentials = found.density, found.dual, found.potentials
+    row_density, row_dual = found.density, found.dual
     dual = theta if spend else measure.array()
 
     def spread(a: int, b: int) -> None:
@@ -318,9 +293,5 @@ def project_entropy_rows(
         shifts, factors = row_dual[a:b] - np.log(means[a:b]), row_density[a:b] / means[a:b]
         spread_over_rows(theta[part], tops[a:b], shifts, factors, out[part], dual[part])
 
-    def potentials() -> Potentials | None:
-        of_rows = row_potentials()  # theta less its dual point is the same for all entries of a row
-        return None if of_rows is None else of_rows._replace(theta=center + of_rows.theta)
-
     rows.threads.over(rows.rows, spread, _BLOCK // width)
-    return Projected(out, center, found.center + found.tau, lambda: dual, potentials)
+    return Projected(out, center, found.center + found.tau, lambda: dual)

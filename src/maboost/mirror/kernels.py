@@ -229,32 +229,10 @@ def cap_density(p, caps, s):
 
 
 @kernel
-def logarithms(theta, center, tau, caps, tops, base, scale, low, out):
-    """Out = min(x, top) with x = (theta - center) - tau and top = log cap.
-
-    Returns the integers of :func:`maboost.comm.fold_wide` for the sum of base * cap * (x - top) over
-    capped entries.
-    """
-    a, b, c, unfit = 0, 0, 0, 0
+def shifted(theta, center, tau, tops, out):
+    """Out = (theta - center) - tau, or its top where that is less."""
     for i in range(theta.size):
-        x, top = (theta[i] - center) - tau, value_at(tops, i)
-        over = x > top
-        out[i] = top if over else x
-        term = value_at(base, i) * value_at(caps, i) * (x - top) if over else 0.0
-        high, middle, last, bad = split_wide(term, scale, low)
-        a += high
-        b += middle
-        c += last
-        unfit += bad
-    bias = theta.size * BIAS
-    return a - bias, b - bias, c - bias, unfit
-
-
-@kernel
-def shifted(theta, center, tau, out):
-    """Out = (theta - center) - tau."""
-    for i in range(theta.size):
-        out[i] = (theta[i] - center) - tau
+        out[i] = min((theta[i] - center) - tau, value_at(tops, i))
 
 
 # --------------------------------------------------------------------------------------------------

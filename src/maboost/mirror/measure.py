@@ -236,12 +236,8 @@ class BaseMeasure:
 
         None where some term does not fit the grid.
         """
-        return self.unfolded(self.comm.allreduce(self.folded_here(sums), "sum"))
-
-    def folded_here(self, sums: Callable[[slice], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """The sums over this shard, flat."""
-        total = self.threads.summed(self.entries.size, lambda a, b: sums(slice(a, b)))
-        return total.reshape(-1)
+        here = self.threads.summed(self.entries.size, lambda a, b: sums(slice(a, b)))
+        return self.unfolded(self.comm.allreduce(here.reshape(-1), "sum"))
 
     def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
         """What such sums stand for; None where some term does not fit the grid."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +11,10 @@ from numpy.typing import NDArray
 from maboost.comm import FixedPoint, fixed_point
 from maboost.mirror.measure import BaseMeasure
 
-__all__ = ["Potentials", "Projected"]
+__all__ = ["Projected"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-class Potentials(NamedTuple):
-    """Integrals of theta u - phi(u), of dual u - phi(u), and of u, the density of a projection."""
-
-    theta: float
-    dual: float
-    mass: float
 
 
 class Projected:
@@ -52,13 +43,11 @@ class Projected:
         center: float,
         tau: float,
         dual: Callable[[], Array],
-        potentials: Callable[[], Potentials | None] = lambda: None,
     ) -> None:
         self.density = density
         self.center = center
         self.tau = tau
         self._dual = dual
-        self._potentials = potentials
 
     @cached_property
     def dual(self) -> Array:
@@ -67,13 +56,6 @@ class Projected:
         A density that underflowed to zero still knows here how small it is.
         """
         return self._dual()
-
-    def potentials(self) -> Potentials | None:
-        """What can be said of the density without another pass; None where that is nothing.
-
-        To be asked for after :attr:`dual`, by all shards.
-        """
-        return self._potentials()
 
 
 def part_of(caps: Array | float, part: slice) -> Array | float:

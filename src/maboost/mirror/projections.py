@@ -79,7 +79,7 @@ def project(
     if found.density is out:
         return found
     np.copyto(out, found.density)
-    return Projected(out, found.center, found.tau, lambda: found.dual, found.potentials)
+    return Projected(out, found.center, found.tau, lambda: found.dual)
 
 
 def _projected(
