@@ -20,7 +20,7 @@ POINTS = {
     "binning": "find_bins",
     "histogram": "count_histograms",
     "projection": "_depart",
-    "between rounds": "added_to",
+    "between rounds": "settle",
 }
 
 

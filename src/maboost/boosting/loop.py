@@ -21,7 +21,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.history import Record, Round
-from maboost.boosting.settling import RowSums, Settled, Settlement
+from maboost.boosting.settling import RowSums, Settled, settle
 from maboost.boosting.showing import Sample
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.memory import keep_freed_arrays
@@ -220,9 +220,9 @@ class Run:
         self.state = moved.state
         self.gain += moved.gain
         self.total_step += step.size
-        settled = Settlement(measure, d, before, step.size, self.total_step).added_to(
-            RowSums(self.margins, self.push, self.trust), (found.rows_used, bytes_read)
-        )
+        sums = RowSums(self.margins, self.push, self.trust)
+        counts = found.rows_used, bytes_read
+        settled = settle(measure, d, before, step.size, self.total_step, sums, counts)
         self.rounds = t
         self.last_edge = edge
         self.exact = self.exact and found.exact

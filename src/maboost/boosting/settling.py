@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import BIAS, FixedPoint, bits_of, fixed_point, split_biased, split_wide
+from maboost.comm import BIAS, bits_of, fixed_point, split_biased, split_wide
 from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
@@ -17,7 +17,7 @@ from maboost.mirror.entries import entry_at, some_entries, value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import lowest_of_rows, means_of_rows
 
-__all__ = ["RowSums", "Settled", "Settlement"]
+__all__ = ["RowSums", "Settled", "settle"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -152,68 +152,58 @@ class RowSums(NamedTuple):
     trust: Array
 
 
-@dataclass(frozen=True)
-class Settlement:
-    """A round to be added to the sums: a step along `direction`, departing from `state`."""
+def settle(
+    measure: BaseMeasure,
+    direction: Array | Coded,
+    state: AscentState,
+    step: float,
+    total_step: float,
+    sums: RowSums,
+    counts: tuple[int, ...] = (),
+) -> Settled:
+    """Add a round to the sums, and tell what became of the rows.
 
-    measure: BaseMeasure
-    direction: Array | Coded
-    state: AscentState
-    step: float
-    total_step: float
+    It was a step along `direction`, departing from `state`; counts of this shard go along in the message.
+    """
+    rows, width = measure.of_rows, measure.width
+    worst = sums.margins if width == 1 else rows.array()
+    extremes: list[tuple[int, int, int]] = []
 
-    def added_to(self, sums: RowSums, counts: tuple[int, ...] = ()) -> Settled:
-        """Add it, and tell what became of the rows; counts of this shard go along in the message."""
-        rows = self.measure.of_rows
-        worst = sums.margins if rows is self.measure else rows.array()
-        extremes: list[tuple[int, int, int]] = []
-
-        def block(a: int, b: int) -> Integers:
-            found, ends = self._part_added_to(sums, worst, slice(a, b))
-            extremes.append(ends)
-            return found
-
-        folded = rows.threads.summed(rows.rows, block)
-        ends = _in_order.py_func(np.array(extremes, dtype=np.int64)).view(np.float64)
-        ends = (ends * (-1.0, 1.0, 1.0)).max(axis=0)
-        counted = np.array(counts, dtype=np.int64)
-        folded, counted, ends = reduced(
-            [(folded, "sum"), (counted, "sum"), (ends, "max")], rows.comm
-        )
-        error = _grid_of(rows).value(*folded[:2].tolist())
-        squares, nonzero = rows.unfolded(folded[2:6]), int(folded[6])
-        if squares is None:  # a density beyond the grid
-            density = self.measure.row_means(self.state.density) / self.state.mass
-            squares = rows.integrals([density**2])
-        least, most, densest = ends.tolist()
-        densest /= self.state.mass
-        return Settled(
-            error, squares[0], nonzero / rows.count, -least, most, densest, counted.tolist(), worst
-        )
-
-    def _part_added_to(
-        self, sums: RowSums, worst: Array, part: slice
-    ) -> tuple[Integers, tuple[int, int, int]]:
-        """Some rows: what :func:`_settle_rows` returns."""
-        rows, width, d = self.measure.of_rows, self.measure.width, self.direction
-        entries = slice(part.start * width, part.stop * width)
-        margins, density, step = sums.margins[entries], self.state.density[entries], self.step
-        values, codes = table_of(d, entries)
+    def block(a: int, b: int) -> Integers:
+        part, entries = slice(a, b), slice(a * width, b * width)
+        margins, density = sums.margins[entries], state.density[entries]
+        way = *table_of(direction, entries), step
         if width > 1:  # the pairs move by themselves, and the worst of each row is settled
-            advance(sums.margins, d, entries, -step, sums.margins)
-            means = np.empty(part.stop - part.start)
+            advance(sums.margins, direction, entries, -step, sums.margins)
+            means = np.empty(b - a)
             lowest_of_rows(margins, worst[part])
             means_of_rows(density, means)
-            margins, density = worst[part], means
-            values, codes, step = np.zeros(len(margins)), None, 0.0
-        found: tuple[Integers, tuple[int, int, int]] = _settle_rows(
-            margins, values, codes, step, density, 1.0 / self.state.mass, rows.base(part),
-            1.0 / self.total_step, sums.push[part], sums.trust[part], _grid_of(rows).factors,
-            rows.grid.factors,
+            margins, density, way = worst[part], means, (np.zeros(b - a), None, 0.0)
+        found: Integers
+        found, ends = _settle_rows(
+            margins, *way, density, 1.0 / state.mass, rows.base(part), 1.0 / total_step,
+            sums.push[part], sums.trust[part], error_grid.factors, rows.grid.factors,
         )  # fmt: skip
+        extremes.append(ends)
         return found
 
-
-def _grid_of(rows: BaseMeasure) -> FixedPoint:
-    """The grid of the measure of some rows."""
-    return fixed_point(rows.largest, rows.count)
+    error_grid = fixed_point(rows.largest, rows.count)  # of the measure of some rows
+    folded = rows.threads.summed(rows.rows, block)
+    ends = _in_order.py_func(np.array(extremes, dtype=np.int64)).view(np.float64)
+    ends = (ends * (-1.0, 1.0, 1.0)).max(axis=0)
+    counted = np.array(counts, dtype=np.int64)
+    folded, counted, ends = reduced([(folded, "sum"), (counted, "sum"), (ends, "max")], rows.comm)
+    squares, nonzero = rows.unfolded(folded[2:6]), int(folded[6])
+    if squares is None:  # a density beyond the grid
+        squares = rows.integrals([(measure.row_means(state.density) / state.mass) ** 2])
+    least, most, densest = ends.tolist()
+    return Settled(
+        error=error_grid.value(*folded[:2].tolist()),
+        square=squares[0],
+        nonzero=nonzero / rows.count,
+        smallest_margin=-least,
+        largest_margin=most,
+        largest_density=densest / state.mass,
+        counts=counted.tolist(),
+        worst=worst,
+    )
