@@ -180,7 +180,7 @@ class MirrorAscent:
             shift, near = expected, 0.0
         ahead = Ahead(state.theta, direction, step, l1, shift)
         if self.via is not None:
-            return self._move_twice(state, ahead, measure)
+            return self._move_twice(self.via, state, ahead, measure)
         new, reached = self._depart(ahead, measure, near)
         return Moved(new, state.potential - (reached + shift) - step * l1)
 
@@ -309,15 +309,16 @@ class MirrorAscent:
         mass = 1.0 if self.domain.normalised else found.pop()
         return Potentials(found[0], mass - 1.0 if is_log else found[-1], mass)
 
-    def _move_twice(self, state: AscentState, ahead: Ahead, measure: BaseMeasure) -> Moved:
+    def _move_twice(
+        self, via: Domain, state: AscentState, ahead: Ahead, measure: BaseMeasure
+    ) -> Moved:
         r"""Project onto `via`, then onto the domain.
 
         The gain is :math:`\eta\gamma - B(u,z) + B(p,z) + B(u^+,p)` with z the unprojected point.
         Written with the two half steps, u to p and p to u+, nothing needs z itself.
         """
-        assert self.via is not None
         direction, step = whole_direction(ahead.direction), ahead.step
-        first = project(self.regularizer, self.via, ahead.written(measure), measure)
+        first = project(self.regularizer, via, ahead.written(measure), measure)
         second = project(self.regularizer, self.domain, first.dual, measure)
         phi = self.regularizer.phi
         p, u_next = first.density, second.density

@@ -54,15 +54,6 @@ def list_positive(values, start, count):
 
 
 @kernel
-def marks_for(n):
-    """Room for the marks of n entries, padded with zeros to whole 8-byte words."""
-    marks = np.empty(-(-n // 8) * 8, dtype=np.uint8)
-    for i in range(n, marks.size):
-        marks[i] = 0
-    return marks
-
-
-@kernel
 def append_marked(marks, start, rows, n):
     """Write `start` plus the place of every mark to rows[n:]; returns the new n.
 
@@ -91,17 +82,6 @@ def entries_at(rows, values, base, caps):
         found[1, j] = value_at(base, i)
         found[2, j] = value_at(caps, i)
     return found
-
-
-@kernel
-def gather(marks, values, base, caps):
-    """The marked entries' values, bases and caps (marks as of :func:`marks_for`)."""
-    count = 0
-    for i in range(marks.size):
-        count += marks[i]
-    rows = np.empty(count + 8, dtype=np.int32)
-    n = append_marked(marks, np.int64(0), rows, np.int64(0))
-    return entries_at(rows[:n], values, base, caps)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -267,13 +247,22 @@ def euclidean_decided(theta, base, caps, center, low, high, moment, mass):
 @kernel
 def euclidean_classify(theta, base, caps, center, low, high, moment, mass):
     """The sums of :func:`euclidean_decided`, and the entries that the bracket leaves open."""
-    marks = marks_for(theta.size)
-    for i in range(theta.size):
-        x = theta[i] - center
-        nearest = x - value_at(caps, i) if x >= high else x
-        marks[i] = (nearest > low) & (nearest < high)
-    sums = np.array(euclidean_decided(theta, base, caps, center, low, high, moment, mass))
-    return sums, gather(marks, theta, base, caps)
+    sums = np.zeros(6, dtype=np.int64)
+    rows, n = np.empty(theta.size + 8, dtype=np.int32), np.int64(0)
+    marks = np.zeros(STRIP, dtype=np.uint8)
+    for start in range(0, theta.size, STRIP):
+        stop = min(start + STRIP, theta.size)
+        for i in range(stop - start, STRIP):
+            marks[i] = 0
+        some, limits = theta[start:stop], value_part(caps, start, stop)
+        for i in range(some.size):
+            x = some[i] - center
+            nearest = x - value_at(limits, i) if x >= high else x
+            marks[i] = (nearest > low) & (nearest < high)
+        their = value_part(base, start, stop)
+        sums += np.array(euclidean_decided(some, their, limits, center, low, high, moment, mass))
+        n = append_marked(marks, start, rows, n)
+    return sums, entries_at(rows[:n], theta, base, caps)
 
 
 @kernel
