@@ -37,7 +37,8 @@ GEOMETRIES = {
     "euclidean": MirrorAscent(Euclidean(), CappedSimplex(2.5)),
     "euclidean lazy": MirrorAscent(Euclidean(), CappedSimplex(1.5), "lazy"),
     "orthant": MirrorAscent(Euclidean(), Orthant()),
-    "hypercube": MirrorAscent(Entropy(), Hypercube(), "lazy"),
+    "hypercube": MirrorAscent(Entropy(), Hypercube()),
+    "hypercube lazy": MirrorAscent(Entropy(), Hypercube(), "lazy"),
 }
 
 

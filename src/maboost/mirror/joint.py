@@ -116,7 +116,7 @@ def _newton(
             asked = True
             if rootless():
                 return None
-        if rows.by_factors and residual <= _NEAR:
+        if rows.by_factors and plane and residual <= _NEAR:
             return step, shift
         previous = residual
     return None
