@@ -319,6 +319,23 @@ def test_one_row_has_all_the_mass(name, theta, cap):
         assert found.density[0] == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@pytest.mark.parametrize("cap", [1e12, 1e20, 1e24, 1e28, 1e40, 1e300])
+@pytest.mark.parametrize("lightest", [1.0, 1e-24])
+def test_caps_that_no_row_comes_near_leave_the_masses_of_the_others(lightest, cap, name, width):
+    """The highest cap sets the grid of the sums: it is not to swallow the mass of a distribution."""
+    rng = np.random.default_rng(0)
+    measure = BaseMeasure(np.array([lightest, 1.0, 1.0, 1.0, 1.0, 1.0]), width)
+    theta = rng.normal(size=6 * width)
+    for caps in (cap, np.array([cap, 1.3, 1.3, 1.3, 1.3, 2.0]), np.array([cap, *5 * [math.inf]])):
+        density = project(REGULARIZERS[name], CappedSimplex(caps), theta, measure).density
+        assert abs(measure.integral(density) - 1.0) <= 1e-12
+        limits = np.where(np.asarray(caps) > 1e9, math.inf, caps)
+        same = project(REGULARIZERS[name], CappedSimplex(limits), theta, measure).density
+        np.testing.assert_allclose(density, same, rtol=1e-10, atol=1e-12)
+
+
 def test_a_weight_far_below_a_capped_one():
     """Naive scaling by the largest theta underflows here: s would have to be e^760."""
     measure = BaseMeasure(np.ones(2))

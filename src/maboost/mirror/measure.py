@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 FEW = 0.25  # of all entries: so many are worth picking out
 _BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
+_OUT_OF_REACH = 2.0**20  # a mass that no row of a distribution comes near
 
 
 class Support:
@@ -137,6 +138,7 @@ class BaseMeasure:
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
+        self._reached: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
 
@@ -168,6 +170,21 @@ class BaseMeasure:
         known = self._room
         if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
+        return known[1]
+
+    def reached(self, caps: Array | float) -> Array | float:
+        """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
+
+        The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
+        """
+        if isinstance(caps, float) and (
+            math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
+        ):
+            return caps
+        known = self._reached
+        if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
+            far = caps * self.rows_base > _OUT_OF_REACH
+            known = self._reached = caps, np.where(far, math.inf, caps)
         return known[1]
 
     def support(self, density: Array) -> Support:
