@@ -484,6 +484,27 @@ def test_shards_change_no_bit(name, width, data, count, pool):
     np.testing.assert_array_equal(np.concatenate([part.dual for part in found]), one.dual)
 
 
+@pytest.mark.parametrize("name", ["entropy", "euclidean"])
+@pytest.mark.parametrize("width", [1, 2, 7])
+@pytest.mark.parametrize("seed", range(12))
+def test_shards_change_no_bit_where_caps_hold_a_mass_of_one_exactly(seed, width, name):
+    """Many shifts lead to the only point of the set; the lazy update keeps the one that is found."""
+    rng, n = np.random.default_rng(seed), 12
+    theta = 1.0 + rng.choice([-0.3, 0.0, 0.2, 0.5], size=(n, width))
+    one = project(
+        REGULARIZERS[name], CappedSimplex(1.0), theta.ravel(), BaseMeasure(np.ones(n), width)
+    )
+    rows = cuts(n, 3, rng)
+
+    def work(comm):
+        mine = theta[rows[comm.rank]]
+        measure = BaseMeasure(np.ones(len(mine)), width, comm)
+        return project(REGULARIZERS[name], CappedSimplex(1.0), mine.ravel(), measure)
+
+    for part in on_shards(3, work):
+        assert (part.center, part.tau) == (one.center, one.tau)
+
+
 @pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize(
     "places", [(-40.0, 0.0), (0.0, 30.0), (-30.0, -20.0), (20.0, 25.0), (0.0, 800.0)]

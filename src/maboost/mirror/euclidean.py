@@ -106,7 +106,7 @@ class _Problem:
         for _ in range(60):
             low, high = tau - width, tau + width
             sums = _Sums(self, *self.classified(low, high))
-            root, inside = _piecewise_root(sums.at, low, high)
+            root, inside = _piecewise_root(sums.at, self.corner, low, high)
             if inside:
                 return root
             tau, width = root, max(2.0 * width, abs(root - tau))
@@ -124,6 +124,11 @@ class _Problem:
             return found
 
         return joined(self.measure.threads.over(self.theta.size, work))
+
+    def corner(self, tau: float) -> float:
+        """The largest shift that leaves all entries at their cap that are there at tau."""
+        places = (self.theta - self.center) - self.caps
+        return self.measure.minimum(np.where(places >= tau, places, np.inf))
 
     def projected(self, tau: float, density: Array) -> Projected:
         """clip(x - tau, 0, cap), which is its own gradient."""
@@ -161,9 +166,15 @@ class _Sums:
 
 
 def _piecewise_root(
-    at: Callable[[float], tuple[float, float, float]], low: float, high: float
+    at: Callable[[float], tuple[float, float, float]],
+    corner: Callable[[float], float],
+    low: float,
+    high: float,
 ) -> tuple[float, bool]:
-    """Where moment + cap - tau * mass = 1 in [low, high]; or, with False, a better place to look."""
+    """Where moment + cap - tau * mass = 1 in [low, high]; or, with False, a better place to look.
+
+    Where no entry is free it is so on an interval, which ends at the `corner` of any place in it.
+    """
 
     def newton(tau: float) -> tuple[float, float]:
         moment, mass, cap = at(tau)
@@ -188,13 +199,29 @@ def _piecewise_root(
             if not low < new < high:
                 break
         tau = new
-    # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
-    # bits: the lower one, so that the result does not depend on the way here (and so on the shards).
+    return _settled(at, newton, corner, tau, first, last), True
+
+
+def _settled(
+    at: Callable[[float], tuple[float, float, float]],
+    newton: Callable[[float], tuple[float, float]],
+    corner: Callable[[float], float],
+    tau: float,
+    first: float,
+    last: float,
+) -> float:
+    """The root near tau that does not depend on the way there, and so not on the shards."""
     moment, mass, cap = at(tau)
     if not mass > 0.0:
-        return tau, True
+        return corner(tau)
     blur = 1e-15 * (abs(moment) + cap + 1.0) / mass + 4.0 * math.ulp(tau)
-    sides = (newton(max(tau - blur, first))[1], newton(min(tau + blur, last))[1])
+    below = max(tau - blur, first)
+    value, new = newton(below)
+    if math.isnan(new) and abs(value - 1.0) <= _MASS_TOLERANCE:
+        return corner(below)
+    # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
+    # bits: the lower one.
+    sides = (new, newton(min(tau + blur, last))[1])
     # Where little is free the blur is wide, and the quotient of a piece further off may be anywhere.
     met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= _MASS_TOLERANCE]
-    return min(met, default=tau), True
+    return min(met, default=tau)
