@@ -241,6 +241,17 @@ def test_a_hypothesis_that_is_right_everywhere_ends_the_run(ending, seed, n, low
     assert records[-1].error_bound <= max(run.bound.floor, run.measure.smallest_row) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0)], ids=repr)
+@pytest.mark.parametrize("k", [1.0001, 1.5, 3.0, 50.0])
+def test_the_last_step_gains_no_less_than_the_paper_s(k, domain):
+    """Where the floor of the bound is soon reached, sigma gamma^2 / 2 may be more than that takes."""
+    regularizer = FermiDirac(k)
+    for scores in (np.ones(3), np.array([0.2, 0.9, 1.0])):
+        run = one_hypothesis(scores).run(maboost(regularizer, domain))
+        (record,) = rounds(run, 5)
+        assert record.gain >= 0.5 * regularizer.strong_convexity * record.edge**2
+
+
 @given(seed=seeds, n_classes=st.integers(3, 5))
 @examples(15)
 def test_right_everywhere_with_more_classes(seed, n_classes):

@@ -171,9 +171,9 @@ class Corrective(Component):
 
     def _without_root(self, s: Situation, worst: float) -> Step:
         """Where the edge stays positive: to the floor of the bound if h errs nowhere."""
-        if s.measure.maximum(s.dense) < 0.0:
-            return Step(self._reaching_step(s, worst), final=True)
         shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
+        if s.measure.maximum(s.dense) < 0.0:
+            return Step(max(self._reaching_step(s, worst), shortest), final=True)
         return Step(max(math.atanh(min(s.edge, 1.0 - 1e-15)), shortest))
 
     @staticmethod
