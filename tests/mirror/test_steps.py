@@ -408,6 +408,20 @@ def test_sparseboost_ends_when_no_weight_is_left(kappa):
     assert run.state.mass <= 1e-9 or kappa < 1.0
 
 
+@pytest.mark.parametrize("kappa", [0.9, 0.5, 0.01])
+@pytest.mark.parametrize("size", [0.3, 1e-3, 1e-5, 1e-8])
+def test_a_penalty_has_a_root_however_small_the_scores(size, kappa):
+    """All weights at zero would cost the penalty of the whole step: the gain has its maximum before."""
+    run = one_hypothesis(np.full(4, size)).run(sparseboost(kappa))
+    state, records = run.state, list(rounds(run, 3))
+    first = records[0]
+    assert all(record.gain > 0.0 for record in records)
+    l1 = run.booster.l1(first.edge, 1.0, 1)
+    d = np.full(4, -size)
+    s = Situation(run.booster.ascent, state, run.measure, d, first.edge, l1=l1)
+    assert abs(gain_slope(s, first.step)) <= 2e-13
+
+
 def test_a_root_that_does_not_exist_is_not_looked_for_long(monkeypatch):
     """Caps close to one keep the wrong rows from ever outweighing the others."""
     rng = np.random.default_rng(0)

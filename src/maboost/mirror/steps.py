@@ -153,7 +153,7 @@ class Corrective(Component):
         def slope(step: float) -> float:
             return gain_slope(s, step) - _ZERO_EDGE * s.state.mass
 
-        worst = smallest_edge(s)
+        worst = -math.inf if s.l1 else smallest_edge(s)  # a penalty outweighs any edge in the end
         if s.ascent.domain.normalised and worst > CLEARLY_POSITIVE:
             # no distribution of the set makes h worthless: no root
             return self._without_root(s, worst)
