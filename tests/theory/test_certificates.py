@@ -328,6 +328,18 @@ def test_rounding_breaks_no_bound_that_is_met_exactly(name, seed, n, weighted):
         assert record.soft_margin >= record.margin_bound
 
 
+@pytest.mark.parametrize("rate", [1.0, 1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("step", ["paper", "maxmargin"])
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_the_margin_of_a_single_row_is_met_exactly(name, step, rate):
+    """All of the gain is margin, and a small one is the difference of two potentials that are not."""
+    for score in (1.0, 0.3, 1e-3, 9.718516554757175e-06, 1e-9):
+        problem = Problem(np.ones(1, dtype=int), np.ones(1), np.array([[score]]))
+        run = problem.run(maboost(REGULARIZERS[name], step=step, learning_rate=rate))
+        for record in rounds(run, 6):
+            assert record.margin_bound <= record.soft_margin
+
+
 @given(problem=problems, k=st.floats(1.05, 6.0), cap=st.floats(1.0, 6.0))
 @examples(30)
 def test_floors(problem, k, cap):

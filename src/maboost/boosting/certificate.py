@@ -135,7 +135,8 @@ class MarginBound:
         if not math.isfinite(gain):
             return -math.inf
         if not self.potential:
-            return gain - self.start - _ROUNDING * (abs(gain) + self.start)
+            # a gain, however small, is the difference of two potentials
+            return gain - self.start - _ROUNDING * (1.0 + abs(gain) + self.start)
         share = _left(self.potential * gain) / self.lightest
         if not self.squares:
             return (1.0 - share) / self.potential
