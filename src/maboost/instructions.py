@@ -15,7 +15,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["add", "add_eight", "add_four", "byte", "eight_bytes", "prefetch", "whole"]
+__all__ = ["add", "add_eight", "add_four", "bits_of", "byte", "eight_bytes", "prefetch", "whole"]
+
+
+@intrinsic
+def bits_of(typingctx: Any, value: Any) -> Any:
+    """Reinterpret a float64 as the int64 of the same bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
 
 
 @intrinsic

@@ -1,7 +1,7 @@
 """Work divided among threads.
 
 Kernels release the interpreter lock; results do not depend on how rows are divided, because sums are
-sums of integers (see :mod:`maboost.comm`). Numba's own threading layers are not used: they abort
+sums of integers (see :mod:`maboost.fixed`). Numba's own threading layers are not used: they abort
 under concurrent use and hang after a fork.
 """
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.comm import SerialCommunicator, fixed_point, reproducible_sum, reproducible_sums
+from maboost.comm import SerialCommunicator, reproducible_sum, reproducible_sums
+from maboost.fixed import fixed_point
 from maboost.threads import Threads
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)

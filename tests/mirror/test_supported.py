@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.comm import fixed_point
+from maboost.fixed import fixed_point
 from maboost.mirror import BaseMeasure
 from maboost.mirror.coded import Coded
 from maboost.mirror.supported import Supported

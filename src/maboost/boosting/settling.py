@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import BIAS, bits_of, fixed_point, split_biased, split_wide
+from maboost.fixed import BIAS, fixed_point, split_biased, split_wide
+from maboost.instructions import bits_of
 from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
@@ -66,7 +67,7 @@ def _settle(margins, density, per_mass, base, share, push, trust, single, wide, 
     """Add a round to the evidence of each row: its density, and `share` of its margin.
 
     Adds to `sums` the measure of margins that are not positive (two parts, on the grid `single`), the
-    integral of the squared density (three and how many do not fit, as of :func:`maboost.comm.fold_wide`, on
+    integral of the squared density (three and how many do not fit, as of :func:`maboost.fixed.fold_wide`, on
     the grid `wide`) and how many densities are not zero.
     """
     a0, a1, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0

@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import fold_wide
+from maboost.fixed import fold_wide
 from maboost.mirror.arrival import Ahead, Arrived, Potentials, capped_powers, positive_parts, powers
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.domains import CappedSimplex, Domain

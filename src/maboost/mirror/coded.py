@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import BIAS, FixedPoint, fixed_point, split, split_biased
+from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
 from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.measure import FEW, BaseMeasure

@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, by_rank
+from maboost.comm import by_rank
+from maboost.fixed import FixedPoint
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.exponential import exponentials_into

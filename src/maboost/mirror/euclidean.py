@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import SerialCommunicator, fixed_point
+from maboost.comm import SerialCommunicator
+from maboost.fixed import fixed_point
 from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure

@@ -15,7 +15,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from maboost.comm import BIAS, MAGIC, bits_of
+from maboost.fixed import BIAS, MAGIC
+from maboost.instructions import bits_of
 from maboost.jit import kernel
 
 __all__ = ["exponentials", "exponentials_into"]

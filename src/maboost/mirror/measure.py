@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import (
-    Communicator,
-    SerialCommunicator,
-    WideGrid,
-    fold_wide,
-    reproducible_sum,
-    reproducible_sums,
-)
+from maboost.comm import Communicator, SerialCommunicator, reproducible_sum, reproducible_sums
+from maboost.fixed import WideGrid, fold_wide
 from maboost.memory import Shelf
 from maboost.mirror import kernels
 from maboost.mirror.pairs import means_of_rows

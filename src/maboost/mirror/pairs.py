@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maboost.comm import split
+from maboost.fixed import split
 from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at
 

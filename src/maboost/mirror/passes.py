@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, fixed_point, split
+from maboost.fixed import FixedPoint, fixed_point, split
 from maboost.jit import kernel
 from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import (

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, fixed_point
+from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["Projected"]

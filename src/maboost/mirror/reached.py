@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, split
+from maboost.fixed import FixedPoint, split
 from maboost.jit import kernel
 from maboost.mirror.coded import Coded, entropy_moments, mass_grid
 from maboost.mirror.entries import value_at, value_part

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import FixedPoint, fixed_point, global_count
+from maboost.comm import global_count
+from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code, sums_on, values_on
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of

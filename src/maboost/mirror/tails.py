@@ -15,17 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import (
-    BIAS,
-    Communicator,
-    FixedPoint,
-    SerialCommunicator,
-    by_rank,
-    fixed_point,
-    split,
-    split_biased,
-    sums_of_all,
-)
+from maboost.comm import Communicator, SerialCommunicator, by_rank, sums_of_all
+from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
 from maboost.jit import kernel
 from maboost.messages import pooled
 from maboost.mirror import kernels

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import bits_of
-from maboost.instructions import whole
+from maboost.instructions import bits_of, whole
 from maboost.jit import kernel
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
 

@@ -1,0 +1,172 @@
+"""Floats as integers on a grid, whose sums do not depend on who adds first.
+
+A value is ``(high * 2^bits + low) * quantum`` with two integers, rounded to the grid once; from there on
+nothing is rounded, so that any order of adding, any threads and any shards give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.instructions import bits_of
+from maboost.jit import kernel
+
+__all__ = [
+    "BIAS",
+    "FixedPoint",
+    "WideGrid",
+    "fixed_point",
+    "fold_wide",
+    "split",
+    "split_biased",
+    "split_wide",
+]
+
+# 1.5 * 2^52: adding it to |x| < 2^51 leaves round(x) in the low bits of the mantissa.
+MAGIC = 6755399441055744.0
+BIAS = 0x4338000000000000
+
+
+@kernel(fastmath={"contract"})
+def split_biased(value, first, second, low):
+    """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
+
+    `first * second * low` are powers of two of a FixedPoint. Rounding by adding a constant keeps the loop
+    that calls this vectorised on any x86 or ARM core; a conversion instruction to int64 exists only on
+    some. Products are exact, so that no bit differs where they are fused with what is added to them.
+    """
+    scaled = value * first * second
+    rounded = scaled + MAGIC
+    rest = (scaled - (rounded - MAGIC)) * low
+    return bits_of(rounded), bits_of(rest + MAGIC)
+
+
+@kernel
+def split(value, first, second, low):
+    """Integers (high, low) of one value, as they are."""
+    high, rest = split_biased(value, first, second, low)
+    return high - BIAS, rest - BIAS
+
+
+class FixedPoint(NamedTuple):
+    """The scale of a reproducible sum: powers of two as factors, and the exponent of the last bit."""
+
+    first: float
+    second: float
+    low: float
+    exponent: int
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The first two as one, where the bound of the values is far from the ends of a float's range."""
+        return self.first * self.second, self.low
+
+    def blur(self, count: int) -> float:
+        """How far a sum of so many values may be from the exact one."""
+        return count * math.ldexp(0.5, self.exponent)
+
+    def value(self, high: int, low: int) -> float:
+        """The float nearest to what the two integer sums stand for."""
+        total = high * int(self.low) + low  # Python's integers: exact
+        try:
+            return math.ldexp(float(total), self.exponent)
+        except OverflowError:
+            return math.copysign(math.inf, total)
+
+    def values(self, high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Those of many pairs of sums."""
+        bits = int(self.low).bit_length() - 1
+        high, low = high + (low >> bits), low & ((1 << bits) - 1)
+        negative, some = high < 0, low > 0
+        high = np.where(negative, -high - some, high)
+        low = np.where(negative & some, (1 << bits) - low, low)
+        # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+        length = np.frexp(high.astype(np.float64))[1]  # of the high part; or one more
+        out = bits - np.minimum(62 - length, bits)
+        left_out = (low & ((1 << out) - 1)) > 0
+        whole = (high << (bits - out)) | (low >> out) | left_out
+        with np.errstate(over="ignore"):
+            floats = np.where(negative, -whole, whole).astype(np.float64)
+            found: NDArray[np.float64] = np.ldexp(floats, self.exponent + out)
+        return found
+
+
+@lru_cache(256)  # the same few are asked for in every round
+def fixed_point(bound: float, count: int) -> FixedPoint:
+    """The scale for sums of `count` values of magnitude at most `bound`.
+
+    With c bits for the count each of the two parts has 62 - c bits (51 at most), so neither can
+    overflow; the rounding of the whole sum is below ``bound * 2**(3c - 124)``: less than one unit in
+    the last place of the largest value up to 2^24 values.
+    """
+    bits = max(min(62 - int(count).bit_length(), 50), 8)
+    exponent = math.frexp(bound)[1] if bound > 0.0 else 0
+    power = bits - exponent
+    half = power // 2  # 2^power itself may not be a float
+    return FixedPoint(
+        math.ldexp(1.0, half), math.ldexp(1.0, power - half), math.ldexp(1.0, bits), -power - bits
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# The same in three parts on one fixed grid: no pass for the largest value, so that a sum can be
+# taken block by block while its terms are in the cache.
+
+_WIDE_EXPONENT = (
+    20  # terms below 2^20; with c bits for the count the last bit is 2^(20 - 3(62 - c))
+)
+
+
+@kernel(fastmath={"contract"})
+def split_wide(term, scale, low):
+    """Integers (high, middle, low) of one term, all too large by BIAS, and one if it does not fit.
+
+    Then they stand for nothing. Products are exact, as in :func:`split_biased`.
+    """
+    scaled = term * scale
+    high = scaled + MAGIC
+    scaled = (scaled - (high - MAGIC)) * low
+    middle = scaled + MAGIC
+    rest = (scaled - (middle - MAGIC)) * low
+    fits = abs(term) < 1048576.0
+    return bits_of(high), bits_of(middle), bits_of(rest + MAGIC), 0 if fits else 1
+
+
+@kernel
+def fold_wide(values, base, scale, low):
+    """Integers (high, middle, low) of the sum of base * values, and how many terms do not fit."""
+    a, b, c, unfit = 0, 0, 0, 0
+    for i in range(values.size):
+        high, middle, last, bad = split_wide(base[i] * values[i], scale, low)
+        a += high
+        b += middle
+        c += last
+        unfit += bad
+    bias = values.size * BIAS
+    return a - bias, b - bias, c - bias, unfit
+
+
+class WideGrid(NamedTuple):
+    """The grid of :func:`fold_wide` for sums of so many terms."""
+
+    bits: int
+
+    @classmethod
+    def of(cls, count: int) -> WideGrid:
+        """For `count` terms over all shards."""
+        return cls(min(62 - int(count).bit_length(), 50))
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The arguments `scale` and `low` of :func:`fold_wide`."""
+        return math.ldexp(1.0, self.bits - _WIDE_EXPONENT), math.ldexp(1.0, self.bits)
+
+    def value(self, high: int, middle: int, low: int) -> float:
+        """The float nearest to what the three sums stand for."""
+        total = (((high << self.bits) + middle) << self.bits) + low
+        return math.ldexp(float(total), _WIDE_EXPONENT - 3 * self.bits)
