@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from unittest import mock
 
@@ -503,6 +504,32 @@ def test_shards_change_no_bit_where_caps_hold_a_mass_of_one_exactly(seed, width,
 
     for part in on_shards(3, work):
         assert (part.center, part.tau) == (one.center, one.tau)
+
+
+@dataclass
+class Power(Regularizer):
+    r"""A user's own regularizer that is nearly flat at zero: :math:`\varphi(u) = u^p`."""
+
+    p: float = 40.0
+    strong_convexity = 1.0  # far from zero
+
+    def phi(self, u):
+        return u**self.p
+
+    def grad(self, u):
+        return self.p * u ** (self.p - 1.0)
+
+    def grad_inverse(self, x):
+        return (x / self.p) ** (1.0 / (self.p - 1.0))
+
+
+def test_a_shift_that_is_tiny_beside_the_dual_points_is_found():
+    """A density of 0.1 has a gradient of 1e-37 here: from eight, that is hundreds of halvings."""
+    theta = np.array([117.50275864823425, 1.0889288604523654e18, 0.07676410908944006,
+                      1.379705396731841e16, 1.6620622565002448e-20])  # fmt: skip
+    measure = BaseMeasure(np.ones(5))
+    density = project(Power(), Simplex(), theta, measure).density
+    assert abs(measure.integral(density) - 1.0) <= 1e-12
 
 
 @pytest.mark.parametrize("capped", [False, True])

@@ -93,7 +93,7 @@ def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
         near, value, step = far, reached, step * 2.0
     if reached == 0.0:
         return far
-    return float(brentq(excess, near, far, xtol=1e-300, rtol=8.9e-16, maxiter=400))
+    return float(brentq(excess, near, far, xtol=1e-300, rtol=8.9e-16, maxiter=4000))
 
 
 def _settle(
