@@ -37,16 +37,17 @@ def random_values(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 FEW = st.sampled_from([0, 20, 4096])  # values that are sorted: none, those of a bucket, all
+RANKED = st.sampled_from([0, 100, 1 << 17])  # values of one weight: none, those of a bracket, all
 
 
 @given(
     seed=seeds,
     n=st.integers(1, 200),
     share=st.floats(0.001, 0.999),
-    sample=st.integers(1, 9),
+    sample=st.integers(1, 40),
     few=FEW,
     alike=st.booleans(),
-    ranked=st.sampled_from([0, 1 << 17]),
+    ranked=RANKED,
 )
 @examples(300)
 def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike, ranked):

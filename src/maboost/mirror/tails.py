@@ -165,23 +165,28 @@ class _Search:
     def grids(self) -> Grids:
         return self.weight_grid[:3], self.moment_grid[:3]
 
-    def by_rank(self, whole: _Open, weight: float) -> _Open:
+    def by_rank(self, part: _Open, weight: float) -> _Open:
         """Nothing but the level, where all weigh the same and one shard holds them: it is that of a rank."""
-        high, rest = split(weight, *self.weight_grid[:3])
-        last = whole.values.size - 1
+        each = self._folded_weight(weight)
         rank = bisect_left(
-            range(last),
+            range(part.values.size - 1),
             self.target,
-            key=lambda j: self.weight_grid.value((j + 1) * high, (j + 1) * rest),
+            key=lambda j: self.weight(part.below + (j + 1) * each),
         )
-        level = float(np.partition(whole.values, rank)[rank])
-        below, none = self._between(whole, level, level)
-        return _Open(none[0], none[1], level, level, below, whole.comm)
+        level = float(np.partition(part.values, rank)[rank])
+        below, none = self._between(part, level, level)
+        return _Open(none[0], none[1], level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
         """The bucket between two values that holds the level; None where it is not between them."""
         below, found = self._between(whole, first, math.nextafter(last, math.inf))
         inside = whole._replace(values=found[0], weights=found[1], low=first, high=last)
+        weight = _same_weight(found[0], whole.weights, whole.comm)
+        if weight is not None:
+            all_of_it = below + found[0].size * self._folded_weight(weight)
+            if not self.weight(below) < self.target <= self.weight(all_of_it):
+                return None
+            return self.by_rank(inside._replace(below=below, weights=weight), weight)
         factor = _BUCKETS / (last - first) if last > first else 0.0
         factor = factor if math.isfinite(factor) else 0.0
         below, sums = sums_of_all([below, self._bucketed(inside, factor)], whole.comm)
@@ -210,6 +215,10 @@ class _Search:
         level = float(values[reached])
         below = sums[np.searchsorted(values, level)]
         return _Open(values[:0], values[:0], level, level, below, part.comm)
+
+    def _folded_weight(self, weight: float) -> Integers:
+        """What a value of this weight adds to folded sums, of which only those of weight are asked for."""
+        return np.array([*split(weight, *self.weight_grid[:3]), 0, 0], dtype=np.int64)
 
     def _between(self, whole: _Open, low: float, high: float) -> tuple[Integers, Array]:
         """Sums of this shard below `low`, and its entries from there to below `high`."""
@@ -271,6 +280,13 @@ class _Search:
         return marks, (ends[0], ends[1])
 
 
+def _same_weight(values: Array, weights: Array | float, comm: Communicator) -> float | None:
+    """That of all values, where they have one, are all in this shard and not too many."""
+    if isinstance(weights, float) and weights > 0.0 and comm.size == 1:
+        return weights if 0 < values.size <= _ALIKE else None
+    return None
+
+
 def _each(weights: Array | float, values: Array) -> Array:
     """A weight for every value."""
     return weights if isinstance(weights, np.ndarray) else np.full(len(values), weights)
@@ -329,10 +345,9 @@ def lower_tail(
     """
     some = np.ascontiguousarray(values)
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
-    alike = their if isinstance(their, float) else 0.0
-    ranked = alike > 0.0 and measure.comm.size == 1 and 0 < some.size <= _ALIKE
+    same = _same_weight(some, their, measure.comm)
     between = -math.inf, math.inf
-    if not ranked and some.size and measure.count > 4 * _FEW:
+    if same is None and some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
 
     def ends(a: int, b: int) -> list[float]:
@@ -344,7 +359,9 @@ def lower_tail(
             heavy = np.max(part_of(their, slice(a, b)), initial=-np.inf)
         return [-least, most, heavy]
 
-    told = [max(these) for these in zip(*measure.threads.over(some.size, ends), strict=True)]
+    known = extent is not None and heaviest is not None  # no thread need be woken
+    found = [ends(0, 0)] if known else measure.threads.over(some.size, ends)
+    told = [max(these) for these in zip(*found, strict=True)]
     table = by_rank(np.array([some.size, *told, *between]), measure.comm)
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
@@ -352,8 +369,8 @@ def lower_tail(
     moment_grid = fixed_point(heavy * max(abs(low), abs(high)), count)
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
-    if ranked:
-        part = search.by_rank(part, alike)
+    if same is not None:
+        part = search.by_rank(part, same)
     elif count > 4 * _FEW:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         part = search.bracketed(part, max(first, low), min(last, high)) or part
