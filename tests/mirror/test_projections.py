@@ -561,3 +561,15 @@ def test_a_guess_does_not_change_the_result(name, data, off):
     plain = project(REGULARIZERS[name], domain, theta, measure)
     guessed = project(REGULARIZERS[name], domain, theta, measure, plain.center + plain.tau + off)
     np.testing.assert_allclose(guessed.density, plain.density, rtol=1e-12, atol=1e-12)
+
+
+def test_shards_ask_each_other_as_often_where_only_one_has_other_caps():
+    """Two domains by turns, as double projection has: what a shard keeps must not depend on its own rows."""
+    some, others = np.array([1e40, 2.0, 2.0, 1e40]), np.array([1e40, 2.0, 3.0, 1e40])
+
+    def work(comm):
+        rows = slice(2 * comm.rank, 2 * comm.rank + 2)
+        measure, two = BaseMeasure(np.ones(2), comm=comm), (some[rows], others[rows])
+        return [measure.highest_caps(measure.reached(two[i % 2])) for i in range(4)]
+
+    assert on_shards(2, work) == [[(math.inf, 2.0), (math.inf, 3.0)] * 2] * 2

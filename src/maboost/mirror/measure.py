@@ -132,7 +132,7 @@ class BaseMeasure:
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
-        self._reached: tuple[Array | float, Array] | None = None
+        self._reached: tuple[Array | float, Array | float] | None = None
         self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
 
@@ -170,16 +170,17 @@ class BaseMeasure:
         """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
 
         The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
+        (The last caps are the same object or others, and not compared: :meth:`highest_caps` asks all shards
+        where it is given others, and they must agree on that whatever their own rows are.)
         """
         if isinstance(caps, float) and (
             math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
         ):
             return caps
-        known = self._reached
-        if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
+        if self._reached is None or self._reached[0] is not caps:
             far = caps * self.rows_base > _OUT_OF_REACH
-            known = self._reached = caps, np.where(far, math.inf, caps)
-        return known[1]
+            self._reached = caps, np.where(far, math.inf, caps) if far.any() else caps
+        return self._reached[1]
 
     def support(self, density: Array) -> Support:
         """Where this shard's density is positive. Kept for the last density asked."""

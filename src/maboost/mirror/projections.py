@@ -99,14 +99,14 @@ def _projected(
     caps = measure.reached(domain.row_caps())
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None
-    if mass_scale(caps, measure).blur(measure.count) > _ROUNDING:
-        pass  # a high cap on a light row leaves little of the masses of the others
-    elif type(regularizer) is Entropy:
+    # a high cap on a light row may leave little of the masses of the others
+    sharp = mass_scale(caps, measure).blur(measure.count) <= _ROUNDING
+    if sharp and type(regularizer) is Entropy:
         if separate:
             found = project_entropy(theta, caps, measure, guess, out, spend)
         else:
             found = project_entropy_rows(theta, caps, measure, guess, out, spend)
-    elif type(regularizer) is Euclidean:
+    elif sharp and type(regularizer) is Euclidean:
         fast = project_euclidean if separate else project_euclidean_rows
         found = fast(theta, caps, measure, guess, out)
     return found or project_generic(regularizer, domain, theta, measure, guess)
