@@ -59,9 +59,7 @@ class Threads:
     def __init__(self, count: int = 1, block: int = 1 << 12) -> None:
         self.count = count
         self.block = block
-        self.worth = (
-            16 * block
-        )  # a light pass over these takes as long as to wake a thread, should it sleep
+        self.worth = 16 * block  # a light pass over these takes as long as to wake a thread
 
     def over(
         self, n: int, work: Callable[[int, int], Result], worth: int | None = None
@@ -103,7 +101,7 @@ class Threads:
         [[(0, 3)], [], [(0, 7), (7, 14)]]
         """
         ends = list(accumulate(sizes))
-        if self.count == 1 or not ends or ends[-1] < 2 * (worth or self.worth):
+        if self.count == 1 or not ends or ends[-1] < 2 * (worth or self.worth):  # in one part
             return [[work(j, 0, size)] if size else [] for j, size in enumerate(sizes)]
 
         def some(start: int, stop: int) -> list[tuple[int, Result]]:

@@ -35,9 +35,7 @@ _BUCKETS = 1024
 _SAMPLE = 8192
 _DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into buckets
 _FEW = 4096  # values that are sorted sooner than put into buckets
-_ALIKE = (
-    1 << 17
-)  # values of the same weight that numpy divides at a rank sooner than a sample is taken
+_ALIKE = 1 << 17  # values of one weight that are divided at a rank sooner than put into buckets
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -165,7 +163,7 @@ class _Search:
     def grids(self) -> Grids:
         return self.weight_grid[:3], self.moment_grid[:3]
 
-    def by_rank(self, part: _Open, weight: float) -> _Open:
+    def at_rank(self, part: _Open, weight: float) -> _Open:
         """Nothing but the level, where all weigh the same and one shard holds them: it is that of a rank."""
         each = self._folded_weight(weight)
         rank = bisect_left(
@@ -183,14 +181,13 @@ class _Search:
         inside = whole._replace(values=found[0], weights=found[1], low=first, high=last)
         weight = _same_weight(found[0], whole.weights, whole.comm)
         if weight is not None:
-            all_of_it = below + found[0].size * self._folded_weight(weight)
-            if not self.weight(below) < self.target <= self.weight(all_of_it):
+            if not self._reached(below, found[0].size * self._folded_weight(weight)):
                 return None
-            return self.by_rank(inside._replace(below=below, weights=weight), weight)
+            return self.at_rank(inside._replace(below=below, weights=weight), weight)
         factor = _BUCKETS / (last - first) if last > first else 0.0
         factor = factor if math.isfinite(factor) else 0.0
         below, sums = sums_of_all([below, self._bucketed(inside, factor)], whole.comm)
-        if not self.weight(below) < self.target <= self.weight(below + sums.sum(axis=0)):
+        if not self._reached(below, sums.sum(axis=0)):
             return None
         return self._chosen(inside._replace(below=below), factor, sums)
 
@@ -215,6 +212,10 @@ class _Search:
         level = float(values[reached])
         below = sums[np.searchsorted(values, level)]
         return _Open(values[:0], values[:0], level, level, below, part.comm)
+
+    def _reached(self, below: Integers, more: Integers) -> bool:
+        """Whether the target is not reached by what lies below, and is with what comes then."""
+        return self.weight(below) < self.target <= self.weight(below + more)
 
     def _folded_weight(self, weight: float) -> Integers:
         """What a value of this weight adds to folded sums, of which only those of weight are asked for."""
@@ -282,9 +283,8 @@ class _Search:
 
 def _same_weight(values: Array, weights: Array | float, comm: Communicator) -> float | None:
     """That of all values, where they have one, are all in this shard and not too many."""
-    if isinstance(weights, float) and weights > 0.0 and comm.size == 1:
-        return weights if 0 < values.size <= _ALIKE else None
-    return None
+    few = comm.size == 1 and 0 < values.size <= _ALIKE
+    return weights if few and isinstance(weights, float) and weights > 0.0 else None
 
 
 def _each(weights: Array | float, values: Array) -> Array:
@@ -314,6 +314,25 @@ def _guess(
         float(some[low]) if low >= 0 else -math.inf,
         float(some[high]) if high < some.size else math.inf,
     )
+
+
+def _ends(
+    values: Array,
+    weights: Array | float,
+    threads: Threads,
+    heaviest: float | None,
+    extent: tuple[float, float] | None,
+) -> list[float]:
+    """Minus the least value, the largest value and the largest weight of a shard, unless they are known."""
+
+    def work(a: int, b: int) -> list[float]:
+        some, their = values[a:b], part_of(weights, slice(a, b))
+        least, most = extent or (np.min(some, initial=np.inf), np.max(some, initial=-np.inf))
+        return [-least, most, np.max(their, initial=-np.inf) if heaviest is None else heaviest]
+
+    known = extent is not None and heaviest is not None  # then no thread need be woken
+    found = [work(0, 0)] if known else threads.over(values.size, work)
+    return [max(parts) for parts in zip(*found, strict=True)]
 
 
 def lower_tail(
@@ -349,20 +368,8 @@ def lower_tail(
     between = -math.inf, math.inf
     if same is None and some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
-
-    def ends(a: int, b: int) -> list[float]:
-        least, most = extent or (
-            np.min(some[a:b], initial=np.inf), np.max(some[a:b], initial=-np.inf)
-        )  # fmt: skip
-        heavy = heaviest
-        if heavy is None:
-            heavy = np.max(part_of(their, slice(a, b)), initial=-np.inf)
-        return [-least, most, heavy]
-
-    known = extent is not None and heaviest is not None  # no thread need be woken
-    found = [ends(0, 0)] if known else measure.threads.over(some.size, ends)
-    told = [max(these) for these in zip(*found, strict=True)]
-    table = by_rank(np.array([some.size, *told, *between]), measure.comm)
+    ends = _ends(some, their, measure.threads, heaviest, extent)
+    table = by_rank(np.array([some.size, *ends, *between]), measure.comm)
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
     weight_grid = fixed_point(heavy, count)
@@ -370,7 +377,7 @@ def lower_tail(
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
     if same is not None:
-        part = search.by_rank(part, same)
+        part = search.at_rank(part, same)
     elif count > 4 * _FEW:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         part = search.bracketed(part, max(first, low), min(last, high)) or part
