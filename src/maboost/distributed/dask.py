@@ -21,7 +21,7 @@ from maboost.estimators import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.estimators.table import label_array
+from maboost.estimators.labels import label_array
 
 try:
     import dask.array as da

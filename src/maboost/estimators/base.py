@@ -26,15 +26,10 @@ from maboost.estimators.control import (
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
+from maboost.estimators.labels import check_labels, label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
-from maboost.estimators.table import (
-    CategoryCodes,
-    categorical_mask,
-    check_labels,
-    label_array,
-    unknown_labels,
-)
+from maboost.estimators.table import CategoryCodes, categorical_mask
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner

@@ -13,8 +13,8 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Groups
+from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.table import refuse_missing
 from maboost.estimators.weights import distinct_values
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer

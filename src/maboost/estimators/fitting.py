@@ -25,9 +25,9 @@ from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetErr
 from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
 from maboost.estimators.control import Interrupts, Progress, Score, Tasks
 from maboost.estimators.holdout import held_out, places
+from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
-from maboost.estimators.table import refuse_missing
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights, class_totals
 from maboost.learners.base import WeakLearner

@@ -20,8 +20,9 @@ from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.control import unchanged_by_failure
 from maboost.estimators.filtering import boost_stream
 from maboost.estimators.fitting import Groups
+from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.table import CategoryCodes, label_array, unknown_labels
+from maboost.estimators.table import CategoryCodes
 
 __all__ = ["MadaBoostClassifier"]
 

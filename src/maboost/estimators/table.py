@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 
@@ -21,10 +19,8 @@ __all__ = [
     "CategoryCodes",
     "categorical_mask",
     "categories_of",
-    "check_labels",
     "float_values",
     "in_order",
-    "label_array",
 ]
 
 Array = NDArray[np.float64]
@@ -169,67 +165,6 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
     columns = zip(frame.columns, _columns(frame), strict=True)
     kinds = {name: _Kind.of(name, column) for name, column in columns}
     return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
-
-
-def label_array(y: Any, name: str = "y") -> Any:
-    """Labels in a series or an array of a data frame library as an array; anything else as it is."""
-    if isinstance(y, np.ndarray | list | tuple):
-        refuse_missing(y, name, "labels")
-        return y
-    import narwhals.stable.v2 as nw
-
-    series = nw.from_native(y, pass_through=True, allow_series=True)
-    if not isinstance(series, nw.Series):
-        values = np.asarray(y) if hasattr(y, "__array__") else None  # an array of pandas or pyarrow
-        if values is None or values.ndim != 1:
-            return y
-        refuse_missing(values, name, "labels")
-        return values
-    missing = np.flatnonzero(series.is_null().to_numpy())
-    if len(missing):
-        raise ValueError(
-            f"{name} has {len(missing)} missing labels, the first in row {missing[0]}: leave those rows "
-            "out"
-        )
-    return series.to_numpy()
-
-
-def check_labels(labels: NDArray[Any]) -> None:
-    """Raise ValueError where labels are no classes, such as numbers with fractions."""
-    objects = labels.tolist() if labels.dtype == object else []
-    for value in (v for v in objects if not isinstance(v, str)):
-        raise ValueError(  # scikit-learn's words would be about regression
-            f"Unknown label type: y has dtype object and holds {value!r} of type {type(value).__name__}, "
-            "where labels of that dtype are text: give numbers and booleans a dtype of their own, as "
-            "y.astype(int) does, and turn anything else into text"
-        )
-    check_classification_targets(labels)
-
-
-def _is_missing(value: Any) -> bool:
-    number = isinstance(value, float) and math.isnan(value)
-    return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
-
-
-def unknown_labels(labels: NDArray[Any], classes: NDArray[Any]) -> list[Any]:
-    """Labels that are none of the classes; they may be of types that have no order among them."""
-    return sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
-
-
-def refuse_missing(values: Any, name: str, what: str) -> None:
-    """Raise ValueError where an array or a list has None or NaN in it."""
-    array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
-    if array.ndim != 1 or array.dtype.kind not in "fO":
-        return
-    if array.dtype.kind == "f":
-        missing = np.flatnonzero(np.isnan(array)).tolist()
-    else:
-        missing = [i for i, value in enumerate(array) if _is_missing(value)]
-    if missing:
-        raise ValueError(
-            f"{name} has {len(missing)} missing {what}, the first in row {missing[0]}: leave those "
-            "rows out"
-        )
 
 
 def categorical_mask(

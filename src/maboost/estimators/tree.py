@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
-from maboost.estimators.table import CategoryCodes, categorical_mask, check_labels, label_array
+from maboost.estimators.labels import check_labels, label_array
+from maboost.estimators.table import CategoryCodes, categorical_mask
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner

@@ -21,7 +21,7 @@ from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.files import TableError
 from maboost.data.stored import is_stored, named_column
-from maboost.estimators.table import label_array, unknown_labels
+from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.data.stored import refuse_stored
-from maboost.estimators.table import label_array, unknown_labels
+from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
 from maboost.report.rows import Rows, rows_of
 
