@@ -170,8 +170,8 @@ class BaseMeasure:
         """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
 
         The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
-        (The last caps are the same object or others, and not compared: :meth:`highest_caps` asks all shards
-        where it is given others, and they must agree on that whatever their own rows are.)
+        (Shards must agree on whether these are the caps that were given, whatever their own rows are:
+        :meth:`highest_caps` asks all of them where it is given others than before.)
         """
         if isinstance(caps, float) and (
             math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
@@ -179,7 +179,8 @@ class BaseMeasure:
             return caps
         if self._reached is None or self._reached[0] is not caps:
             far = caps * self.rows_base > _OUT_OF_REACH
-            self._reached = caps, np.where(far, math.inf, caps) if far.any() else caps
+            some = self.comm.allreduce(np.array([far.any()], dtype=np.int64), "max")[0]
+            self._reached = caps, np.where(far, math.inf, caps) if some else caps
         return self._reached[1]
 
     def support(self, density: Array) -> Support:
