@@ -10,8 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from maboost.boosting.game import Game
 from maboost.learners.tree.grower import GrowthRules
-from maboost.learners.tree.histogram import Packing, class_histograms, pack_weights
+from maboost.learners.tree.histogram import class_histograms
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
+from maboost.learners.tree.packing import Packing, pack_weights
 from maboost.learners.tree.predictor import Forest, simplex_rows
 from maboost.testing import check_learner
 from maboost.threads import Threads

@@ -1,23 +1,10 @@
-"""Histograms of weights and counts by feature, class and bin.
-
-A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
-learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits, 42 at most: a
-resolution of 2^-41 of the total mass or better up to a million rows. A row lighter than half of that
-counts, but weighs nothing.
-"""
+"""Histograms by feature, class and bin: sums of the cells of rows (:mod:`maboost.learners.tree.packing`)."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator
-from maboost.content import whole_weights
 from maboost.crew import take_next
 from maboost.instructions import (
     add,
@@ -29,21 +16,10 @@ from maboost.instructions import (
 )
 from maboost.jit import kernel
 from maboost.learners.tree.layout import CELL, ROOM, ROW
-from maboost.threads import PICKED, Threads
+from maboost.threads import Threads
 
-__all__ = [
-    "Packing",
-    "channels_of",
-    "class_histograms",
-    "copies_of",
-    "pack_rewards",
-    "pack_weights",
-    "reward_histograms",
-]
+__all__ = ["class_histograms", "reward_histograms"]
 
-Array = NDArray[np.float64]
-
-_WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
 _WIDE = 64  # columns of a row that are read in one go: a cache line or two
@@ -52,131 +28,6 @@ _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _BYTE, _EIGHT = np.uint64(255), np.uint64(8)
 _TALL = 1 << 12  # rows of a table that is worth reading by column
 _WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How a cell is read: `count_bits` low bits of count, and the value of one weight unit."""
-
-    count_bits: int
-    unit: float
-
-    @classmethod
-    def of(cls, rows: int, total: float) -> Packing:
-        """For so many rows (over all shards) of so much weight.
-
-        The unit is a power of two, so that the last bits of `total` do not matter.
-        """
-        bits = int(rows).bit_length()
-        return cls(bits, math.ldexp(1.0, math.frexp(total)[1] - min(62 - bits, _WEIGHT_BITS)))
-
-
-def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
-    """How many rows each row stands for, where all weigh a small whole number of times the lightest.
-
-    None where all weigh the same, or some do not.
-    """
-    found = whole_weights(base, 255, comm)
-    if found is None:
-        return None
-    whole, _ = found
-    alike = comm.allreduce(np.array([np.all(whole == 1)], dtype=np.int64), "min")[0]
-    return None if alike else whole.astype(np.uint8)
-
-
-def copy_at(copies, i):
-    """How many rows row i stands for; one where `copies` is None."""
-    return 1 if copies is None else copies[i]
-
-
-@overload(copy_at, inline="always")
-def _copy_at(copies, i):
-    if isinstance(copies, types.NoneType):
-        return lambda copies, i: np.int64(1)
-    return lambda copies, i: np.int64(copies[i])
-
-
-@kernel
-def _pack(weights, copies, per_unit, count_bits, out):
-    for i in range(weights.size):
-        times = copy_at(copies, i)
-        out[i] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
-
-
-@kernel
-def _pack_at(weights, copies, rows, per_unit, count_bits, out):
-    for i in range(weights.size):
-        times = copy_at(copies, i)
-        out[rows[i]] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
-
-
-def pack_weights(
-    weights: Array,
-    packing: Packing,
-    threads: Threads | None = None,
-    out: NDArray[np.int64] | None = None,
-    rows: NDArray[np.intp] | None = None,
-    copies: NDArray[np.uint8] | None = None,
-) -> NDArray[np.int64]:
-    """Cells of single rows, into `out` if given: the weight in the high bits and a count of one.
-
-    Those of `rows` go to their places there, and the others are left as they are. A row that stands for
-    several, as `copies` says, weighs exactly as much as they would: rounding must not decide between
-    splits that are equally good.
-    """
-    cells = np.empty(len(weights), dtype=CELL) if out is None else out
-    per_unit = 1.0 / packing.unit  # a power of two: exact
-
-    def work(a: int, b: int) -> None:
-        times = None if copies is None else copies[a:b]
-        if rows is None:
-            _pack(weights[a:b], times, per_unit, packing.count_bits, cells[a:b])
-        else:
-            _pack_at(weights[a:b], times, rows[a:b], per_unit, packing.count_bits, cells)
-
-    (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
-    return cells
-
-
-@kernel
-def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
-    """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
-    classes = rewards.shape[1]
-    for i in range(weights.size):
-        times, row = copy_at(copies, i), i if rows is None else rows[i]
-        for k in range(classes):
-            whole = np.int64(np.rint(rewards[i, k] / times * per_unit))
-            out[row, k] = times * whole << count_bits
-        own = np.int64(weights[i] / times * per_unit + 0.5)
-        out[row, classes] = (times * own << count_bits) + 1
-        for k in range(classes + 1, out.shape[1]):
-            out[row, k] = 0
-
-
-def pack_rewards(
-    rewards: Array,
-    weights: Array,
-    packing: Packing,
-    threads: Threads,
-    out: NDArray[np.int64],
-    rows: NDArray[np.intp] | None = None,
-    copies: NDArray[np.uint8] | None = None,
-) -> None:
-    """The same with rewards of several classes, a channel each, before it."""
-
-    def work(a: int, b: int) -> None:
-        times, some = None if copies is None else copies[a:b], None if rows is None else rows[a:b]
-        place = out[a:b] if rows is None else out
-        _pack_rewards(
-            rewards[a:b], times, some, 1.0 / packing.unit, packing.count_bits, weights[a:b], place
-        )
-
-    threads.over(len(weights), work, PICKED)
-
-
-def channels_of(classes: int) -> int:
-    """Of a cell: rewards by class, and weight with count; as many fours as hold them."""
-    return -(-(classes + 1) // 4) * 4
 
 
 @kernel

@@ -12,14 +12,14 @@ from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_
 from maboost.learners.base import Hypothesis, Producer
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
-from maboost.learners.tree.histogram import (
+from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.packing import (
     Packing,
     channels_of,
     copies_of,
     pack_rewards,
     pack_weights,
 )
-from maboost.learners.tree.layout import ROW
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
 from maboost.memory import Shelf
