@@ -11,7 +11,13 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.distributed.shards import BOOSTERS, assert_same, fit_shards, shares, table, take
 from tests.helpers import on_shards
 
-from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier, content
+from maboost import (
+    CombinedBoostClassifier,
+    HistTreeClassifier,
+    MABoostClassifier,
+    SmoothBoostClassifier,
+    content,
+)
 
 
 def check(model, count, X, y, seed=0, **rows):
@@ -148,6 +154,33 @@ def test_shards_of_one_class_and_empty_ones():
     whole = clone(model).fit(X, y)
     for shard in fit_shards(model, parts, X, y):
         assert_same(shard, whole)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("regularizer", ["entropy", "euclidean"])
+def test_sources_that_have_a_shard_each(regularizer, classes):
+    """One shard has rows without a cap and another has none: they must not ask for different things."""
+    X, y = table(120, classes)
+    source = np.repeat(["trusted", "scraped"], 60)
+    model = CombinedBoostClassifier(
+        n_estimators=4, error_limits={"trusted": None, "scraped": 0.2}, regularizer=regularizer,
+        random_state=0,
+    )  # fmt: skip
+    whole = clone(model).fit(X, y, sample_domain=source)
+    for parts in ([np.arange(60), np.arange(60, 120)], [np.arange(120), np.arange(0)]):
+        for shard in fit_shards(model, parts, X, y, sample_domain=source):
+            assert_same(shard, whole)
+
+
+def test_a_cap_that_the_rows_of_one_shard_come_near():
+    """A cap far above what the other rows can weigh; a shard without rows is a shard without such ones."""
+    X, y = table(60)
+    weight = np.repeat([1e-15, 1.0], 30)
+    model = SmoothBoostClassifier(n_estimators=3, smoothness=1e17, random_state=0)
+    whole = clone(model).fit(X, y, sample_weight=weight)
+    for parts in ([np.arange(30), np.arange(30, 60)], [np.arange(60), np.arange(0)]):
+        for shard in fit_shards(model, parts, X, y, sample_weight=weight):
+            assert_same(shard, whole)
 
 
 def test_one_class_in_all():

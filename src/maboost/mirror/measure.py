@@ -132,7 +132,7 @@ class BaseMeasure:
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
-        self._reached: tuple[Array | float, Array | float] | None = None
+        self._reached: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
 
@@ -170,8 +170,9 @@ class BaseMeasure:
         """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
 
         The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
-        (Shards must agree on whether these are the caps that were given, whatever their own rows are:
-        :meth:`highest_caps` asks all of them where it is given others than before.)
+        (Nothing here may depend on the rows of this shard: :meth:`highest_caps` asks all shards where it is
+        given other caps than before, and they must agree on that. So the last caps are the same object or
+        others, and not compared, and what is returned is an array of its own, whether a row is far or none.)
         """
         if isinstance(caps, float) and (
             math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
@@ -179,8 +180,7 @@ class BaseMeasure:
             return caps
         if self._reached is None or self._reached[0] is not caps:
             far = caps * self.rows_base > _OUT_OF_REACH
-            some = self.comm.allreduce(np.array([far.any()], dtype=np.int64), "max")[0]
-            self._reached = caps, np.where(far, math.inf, caps) if some else caps
+            self._reached = caps, np.where(far, math.inf, caps)
         return self._reached[1]
 
     def support(self, density: Array) -> Support:
