@@ -65,7 +65,7 @@ def fit_shards(model: Any, parts: list[np.ndarray], X: Any, y: Any, **rows: Any)
         shard = clone(model)
         shard._comm = comm
         its = {
-            name: take(value, np.arange(len(value))[comm.rank :: comm.size])
+            name: take(value, np.arange(value.shape[0])[comm.rank :: comm.size])
             if name.endswith("_val")
             else take(value, parts[comm.rank])
             for name, value in rows.items()

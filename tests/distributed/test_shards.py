@@ -16,6 +16,7 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     SmoothBoostClassifier,
+    SparseBoostClassifier,
     content,
 )
 
@@ -180,6 +181,17 @@ def test_a_cap_that_the_rows_of_one_shard_come_near():
     whole = clone(model).fit(X, y, sample_weight=weight)
     for parts in ([np.arange(30), np.arange(30, 60)], [np.arange(60), np.arange(0)]):
         for shard in fit_shards(model, parts, X, y, sample_weight=weight):
+            assert_same(shard, whole)
+
+
+def test_a_sample_without_a_row_of_some_shard():
+    """Most rows are in the sample; of a shard of one row often none is, and it reads nothing all the same."""
+    X, y = table(80)
+    model = SparseBoostClassifier(n_estimators=8, sparsity=0.1, random_state=0)
+    whole = clone(model).fit(X, y)
+    for alone in range(0, 80, 11):
+        parts = [np.array([alone]), np.delete(np.arange(80), alone)]
+        for shard in fit_shards(model, parts, X, y):
             assert_same(shard, whole)
 
 

@@ -121,7 +121,7 @@ class Finder:
     def hold(self, sample: Sample) -> None:
         """From now on show this sample; the producer may keep its rows at hand, and no others."""
         self.held = sample
-        self.producer.hold(sample.rows)
+        self.producer.hold(None if math.isinf(sample.size) else sample.rows)
 
     def _found_on(
         self,

@@ -87,8 +87,11 @@ class Producer(ABC):
         """Rows that are not trained on, as the hypotheses will score them: bins, if they are on disk."""
         return X
 
-    def hold(self, rows: NDArray[np.intp]) -> None:
-        """These very rows, if any, will be shown again and again: keep them at hand, and no others."""
+    def hold(self, rows: NDArray[np.intp] | None) -> None:
+        """These very rows will be shown again and again: keep them at hand, and no others (None: no rows).
+
+        A sample may have rows on other shards only: then there are none among them, but they are held.
+        """
         return
 
 

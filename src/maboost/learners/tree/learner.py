@@ -123,8 +123,8 @@ class TreeProducer(Producer):
             return X.binned_to_watch(self.data.bins, self.learner.threads)
         return X
 
-    def hold(self, rows: NDArray[np.intp]) -> None:
-        if not rows.size:
+    def hold(self, rows: NDArray[np.intp] | None) -> None:
+        if rows is None:
             self._held = None
             return
         self._held = Resident.of(rows, self.data, self.labels, self.learner.threads, self._held)

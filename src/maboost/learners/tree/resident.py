@@ -47,12 +47,13 @@ class Resident:
         old: Resident | None = None,
     ) -> Resident:
         """Read these rows once, by row; from `old` those that it has."""
+        old = old if old is not None and old.rows.size else None
         columns = data.by_row.shape[1]
         by_row = np.empty((len(rows), columns), dtype=np.uint8)
         by_column = np.empty((columns, len(rows)), dtype=np.uint8)
 
         at, known = np.empty(0, dtype=np.intp), np.zeros(len(rows), dtype=bool)
-        if old is not None and old.rows.size:
+        if old is not None:
             at = np.minimum(np.searchsorted(old.rows, rows), len(old.rows) - 1)
             known = old.rows[at] == rows
 
