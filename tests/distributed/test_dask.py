@@ -341,6 +341,25 @@ def test_what_cannot_be_done_is_said(client):
         DaskMABoostClassifier().score(lazy, labels)
 
 
+def test_callbacks_are_refused_and_not_left_out(client):
+    callback = pytest.importorskip("sklearn.callback")  # scikit-learn 1.9 and later
+    X, y = table(60)
+    lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
+    model = DaskMABoostClassifier(n_estimators=2).set_callbacks(callback.ProgressBar())
+    with pytest.raises(ValueError, match="callbacks are shown all rows"):
+        model.fit(lazy, labels)
+    assert model.set_callbacks().fit(lazy, labels).n_iter_ == 2
+
+
+def test_the_first_rounds_keep_the_client(client):
+    """Of a model whose client is not the current one, score asks the cluster for any number of rounds."""
+    X, y = table(60)
+    lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
+    model = DaskMABoostClassifier(n_estimators=3, client=client).fit(lazy, labels)
+    assert model[:2].client is client
+    assert model[:2].score(lazy, labels) == model.to_local()[:2].score(X, y)
+
+
 def test_an_asynchronous_client_is_refused(client):
     X, y = table(60)
     lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)

@@ -159,6 +159,11 @@ class _OnDask:
                 "warm_start=True needs the state of every row, which stays with no worker after a fit: "
                 "use checkpoint=PATH and resume=True"
             )
+        if getattr(self, "_skl_callbacks", None):
+            raise ValueError(
+                "callbacks are shown all rows and the model of every round, which no machine has here: take "
+                "them away with set_callbacks(), or fit on one machine"
+            )
         if rows["X"] is None or rows["y"] is None:
             raise ValueError("X and y must be given")
         if (rows["X_val"] is None) != (rows["y_val"] is None):
@@ -256,6 +261,12 @@ class _OnDask:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file; :func:`maboost.load_model` reads it as the one without Dask."""
         self.to_local().save(path)
+
+    def __copy__(self) -> Any:
+        """The same model with the same client, which only a pickle goes without."""
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
