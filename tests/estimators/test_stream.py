@@ -1,10 +1,12 @@
 """MadaBoost on streams: what is accepted, what is promised, and how it ends."""
 
 import itertools
+import signal
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
@@ -14,6 +16,7 @@ from tests.helpers import examples
 
 from maboost import MadaBoostClassifier, load_model
 from maboost.boosting.filtering import Filter, acceptance_limit, edge_limit
+from maboost.estimators import filtering
 
 
 def stream(seed=0, rows=3000, noise=0.0):
@@ -59,6 +62,86 @@ def test_no_row_of_a_batch_is_lost_between_rounds():
     filter = Filter([(X, np.ones(100, dtype=int))], np.random.RandomState(0))
     seen = [filter.draw(lambda X: np.zeros(len(X)), 30, 10**6).rows()[0][:, 0] for _ in range(3)]
     np.testing.assert_array_equal(np.concatenate(seen), np.arange(90.0))
+
+
+def test_the_first_round_sees_the_stream_as_it_is():
+    """No row has a margin before the first round: none is refused, of either class."""
+    model = MadaBoostClassifier(n_estimators=1, random_state=0).fit_stream(
+        stream(), sample_size=1000
+    )
+    assert model.history_["smoothness"][0] == 1.0
+    X, y = next(stream())
+    votes = model.decision_function(X) / model.estimator_weights_[0]
+    assert model.history_["edge"][0] < np.mean(np.where(y == "yes", votes, -votes))
+
+
+@pytest.mark.parametrize("label", ["no", "yes"])
+def test_a_stream_without_rounds_leaves_its_heaviest_class(label):
+    X, y = np.zeros((10, 1)), np.where(np.arange(10) < 7, label, {"no": "yes", "yes": "no"}[label])
+    with pytest.warns(UserWarning, match="the stream ended after 10 rows"):
+        model = MadaBoostClassifier(random_state=0).fit_stream([(X, y)], sample_size=50)
+    assert set(model.predict(X)) == {label}
+
+
+def test_looks_at_one_edge_share_what_its_round_may_be_wrong_by(monkeypatch):
+    """A round that measures on more and more rows would be sure to find an edge in the end."""
+    asked = []
+
+    def limit(mean, count, delta):
+        asked.append(delta)
+        return edge_limit(mean, count, delta)
+
+    monkeypatch.setattr(filtering, "edge_limit", limit)
+    model = MadaBoostClassifier(n_estimators=1, random_state=0)
+    model.fit_stream(stream(noise=0.3), sample_size=50, confidence=0.9)
+    assert len(asked) > 2
+    assert sum(asked) <= 0.1 / 2
+
+
+def test_sparse_rows_give_the_bits_of_dense_ones():
+    def batches(form):
+        for X, y in itertools.islice(stream(), 5):
+            yield form(np.where(np.abs(X) > 0.5, X, 0.0)), y
+
+    X, _ = next(batches(np.asarray))
+    dense, *others = (
+        MadaBoostClassifier(n_estimators=3, random_state=0)
+        .fit_stream(batches(form), sample_size=1000)
+        .decision_function(X)
+        for form in (np.asarray, sp.csr_array, sp.csc_matrix)
+    )
+    for other in others:
+        np.testing.assert_array_equal(other, dense)
+
+
+@pytest.mark.parametrize("at", [0, 4])
+def test_an_interrupt_leaves_the_rounds_done(at):
+    def batches():
+        for number, batch in enumerate(stream()):
+            if number == at:
+                signal.raise_signal(signal.SIGINT)
+            yield batch
+
+    model = MadaBoostClassifier(random_state=0)
+    if at == 0:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit_stream(batches(), sample_size=2000)
+        assert not hasattr(model, "certificate_")
+        return
+    with pytest.warns(UserWarning, match="fit_stream: interrupted; the model has 2 rounds"):
+        model.fit_stream(batches(), sample_size=2000)
+    assert model.certificate_.stopped == "interrupted"
+    assert model.certificate_.measured_error < 0.2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_round_that_no_row_came_after_is_not_measured():
+    with pytest.warns(UserWarning, match="the stream ended"):
+        model = MadaBoostClassifier(random_state=0).fit_stream(
+            [next(stream(rows=500))], sample_size=500
+        )
+    assert model.n_iter_ == 1
+    assert "certified <= 1   not measured" in str(model.certificate_)
 
 
 def test_an_endless_stream_reaches_its_target():
@@ -142,8 +225,12 @@ def test_bad_streams_are_refused():
         model.fit_stream([(np.zeros((3, 1)), [1, 2, 3])])
     with pytest.raises(ValueError, match="labels that are not in classes"):
         model.fit_stream([(np.zeros((2, 1)), [0, 1]), (np.zeros((2, 1)), [0, 7])], sample_size=4)
-    with pytest.raises(ValueError, match="confidence must be in"):
-        model.fit_stream(stream(), confidence=1.0)
+    for confidence in (1.0, np.nan, "high"):
+        with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got"):
+            model.fit_stream(stream(), confidence=confidence)
+    for size in (3, 500.5, np.nan, "many"):
+        with pytest.raises(ValueError, match="sample_size must be a whole number, 4 or more, got"):
+            model.fit_stream(stream(), sample_size=size)
     X, y = np.zeros((8, 1)), [0, 1] * 4
     for batch in (X, (X, y, np.ones(8))):
         for batches in ([batch], [(X, y), batch]):

@@ -275,10 +275,12 @@ class Certificate:
         )
 
     def __str__(self) -> str:
+        unknown = math.isnan(self.measured_error)  # a stream that ended with its last round
+        measured = "not measured" if unknown else f"measured {self.measured_error:.4g}"
         lines = [
             f"{self.rounds} rounds, {self.regularizer} on {self.domain}, {self.update} update; "
             f"stopped: {self.stopped}",
-            f"  training error   certified <= {self.error_bound:.4g}   measured {self.measured_error:.4g}"
+            f"  training error   certified <= {self.error_bound:.4g}   {measured}"
             + (f"   (nothing is promised below {self.floor:.4g})" if self.floor > 0 else ""),
         ]
         if math.isnan(self.soft_margin):

@@ -9,8 +9,8 @@ distribution; nothing is remembered of the others. Two things are then known up 
 - the acceptance rate, which is at least the error, since every row that is wrong is accepted: at most
   Clopper and Pearson's upper limit.
 
-With :math:`\delta_t = \delta/(t(t+1))` for round t all statements hold together with probability
-:math:`1-2\delta`.
+With :math:`\delta_t = \delta/(t(t+1))` for round t, and :math:`\delta_t/2^j` where it is measured for the
+j-th time on more rows, all statements hold together with probability :math:`1-2\delta`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 __all__ = ["Filter", "Filtered", "acceptance_limit", "edge_limit"]
-
-Array = NDArray[np.float64]
 
 
 def edge_limit(mean: float, count: int, delta: float) -> float:
@@ -53,15 +52,16 @@ def acceptance_limit(accepted: int, drawn: int, delta: float) -> float:
 class Filtered:
     """Rows accepted for one round, and how many were looked at."""
 
-    X: list[Array] = field(default_factory=list)
+    X: list[Any] = field(default_factory=list)
     labels: list[NDArray[np.intp]] = field(default_factory=list)
     accepted: int = 0
     drawn: int = 0
     wrong: int = 0
 
-    def rows(self) -> tuple[Array, NDArray[np.intp]]:
+    def rows(self) -> tuple[Any, NDArray[np.intp]]:
         """All that was accepted."""
-        return np.concatenate(self.X), np.concatenate(self.labels)
+        stacked = sp.vstack if any(map(sp.issparse, self.X)) else np.concatenate
+        return stacked(self.X), np.concatenate(self.labels)
 
 
 class Filter:
@@ -70,16 +70,16 @@ class Filter:
     Parameters
     ----------
     batches : iterable of (X, labels)
-        Endless or not; labels are 0 and 1.
+        Endless or not; rows are dense or sparse, labels 0 and 1.
     random_state : RandomState
         Draws who is accepted.
     """
 
     def __init__(
-        self, batches: Iterable[tuple[Array, NDArray[np.intp]]], random_state: np.random.RandomState
+        self, batches: Iterable[tuple[Any, NDArray[np.intp]]], random_state: np.random.RandomState
     ) -> None:
-        self._stream: Iterator[tuple[Array, NDArray[np.intp]]] = iter(batches)
-        self._left: tuple[Array, NDArray[np.intp]] | None = None
+        self._stream: Iterator[tuple[Any, NDArray[np.intp]]] = iter(batches)
+        self._left: tuple[Any, NDArray[np.intp]] | None = None
         self.random_state = random_state
         self.ended = False
         self.rows_seen = 0
@@ -110,7 +110,7 @@ class Filter:
             self.rows_seen += used
         return found
 
-    def _next(self) -> tuple[Array, NDArray[np.intp]] | None:
+    def _next(self) -> tuple[Any, NDArray[np.intp]] | None:
         if self._left is not None:
             left, self._left = self._left, None
             return left

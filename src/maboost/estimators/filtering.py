@@ -6,6 +6,8 @@ import math
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from maboost.boosting.certificate import Certificate
 from maboost.boosting.filtering import Filter, Filtered, acceptance_limit, edge_limit
 from maboost.boosting.history import History, Record
 from maboost.boosting.probabilities import WATCHED_DOUBT, probability_scale
-from maboost.estimators.control import Progress
+from maboost.estimators.control import Interrupts, Progress
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
 from maboost.threads import Threads, available_threads
@@ -35,29 +37,53 @@ def boost_stream(
     model._heaviest, model._hypotheses, model.history_ = 0, [], History()
     model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0
     began, reason = time.perf_counter(), ""
-    progress = Progress(int(model.verbose), model.n_estimators)
-    sample = Filtered()
-    while not reason:
-        t = len(model._hypotheses) + 1
-        part = delta / (t * (t + 1))
-        sample = stream.draw(model._votes, size, size * _RARE)
-        if sample.drawn and model.history_.records:
-            progress(_measured_last(model.history_, sample, part))
-        reason = _reason(model, stream, sample, size, began)
-        if not reason:
-            round_began = time.perf_counter()
-            found = _round(model, stream, sample, part, random_state)
-            if found is None:
-                reason = "no edge can be told from chance on the rows the stream gave"
-                break
-            hypothesis, edge, used = found
-            step = model.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))
-            model._hypotheses.append(hypothesis)
-            model.estimator_weights_ = np.append(model.estimator_weights_, step)
-            seconds = time.perf_counter() - round_began
-            model.history_.append(_record(t, edge, step, sample, used, seconds))
-    progress.close()
+    interrupts, sample = Interrupts(), Filtered()
+    with interrupts.deferred(), Progress(int(model.verbose), model.n_estimators) as progress:
+        try:
+            while not reason:
+                t = len(model._hypotheses) + 1
+                part = delta / (t * (t + 1))
+                sample = stream.draw(partial(_votes, model), size, size * _RARE)
+                if sample.drawn and model.history_.records:
+                    progress(_measured_last(model.history_, sample, part))
+                if interrupts.asked:
+                    raise KeyboardInterrupt
+                if t == 1:  # rows are accepted whatever their class is
+                    model._heaviest = int(np.argmax(np.bincount(sample.rows()[1])))
+                reason = _reason(model, stream, sample, size, began)
+                reason = reason or _add_round(model, stream, sample, part, random_state)
+                if not reason:  # these are no sample of the distribution after the round
+                    sample = Filtered()
+        except KeyboardInterrupt:
+            if not model._hypotheses:
+                raise
+            reason = "interrupted"
     _finish(model, sample, reason)
+
+
+def _votes(model: Any, X: Any) -> Array:
+    """H, which is zero before the first round, where the model itself votes for its heaviest class."""
+    found: Array = model._votes(X) if model._hypotheses else np.zeros(X.shape[0])
+    return found
+
+
+def _add_round(
+    model: Any, stream: Filter, sample: Filtered, part: float, random_state: np.random.RandomState
+) -> str:
+    """Add a round from the rows drawn for it; returns why there is none, or nothing."""
+    began = time.perf_counter()
+    found = _round(model, stream, sample, part, random_state)
+    if found is None:
+        return "no edge can be told from chance on the rows the stream gave"
+    hypothesis, edge, used = found
+    step = model.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))
+    record = _record(
+        len(model._hypotheses) + 1, edge, step, sample, used, time.perf_counter() - began
+    )
+    model._hypotheses.append(hypothesis)
+    model.estimator_weights_ = np.append(model.estimator_weights_, step)
+    model.history_.append(record)
+    return ""
 
 
 def _reason(model: Any, stream: Filter, sample: Filtered, size: int, began: float) -> str:
@@ -82,7 +108,7 @@ def _round(
 ) -> tuple[Any, float, int] | None:
     """A hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
     wanted = sample.accepted
-    while True:
+    for look in count(1):
         X, labels = sample.rows()
         if len(np.unique(labels)) < 2:
             return None
@@ -90,18 +116,20 @@ def _round(
         train, test = order[::2], order[1::2]
         hypothesis = _trained(model, X[train], labels[train], random_state)
         mean = float(np.mean((2.0 * labels[test] - 1.0) * hypothesis.scores(X[test])))
-        edge = edge_limit(mean, len(test), delta)
-        if edge >= 0.5 * mean > 0.0:
-            return hypothesis, edge, len(labels)
-        more = stream.draw(model._votes, len(labels), len(labels) * _RARE)
-        if more.accepted < len(labels) or 2 * len(labels) > _MOST * wanted:
-            return (hypothesis, edge, len(labels)) if edge > 0.0 else None
+        # the looks share what the round may be wrong by: any of them may be the last
+        edge = edge_limit(mean, len(test), delta / 2.0**look)
+        if edge >= 0.5 * mean > 0.0 or 2 * len(labels) > _MOST * wanted:
+            break
+        more = stream.draw(partial(_votes, model), len(labels), len(labels) * _RARE)
+        if more.accepted < len(labels):
+            break
         sample.X += more.X
         sample.labels += more.labels
+    return (hypothesis, edge, len(labels)) if edge > 0.0 else None
 
 
 def _trained(
-    model: Any, X: Array, labels: NDArray[np.intp], random_state: np.random.RandomState
+    model: Any, X: Any, labels: NDArray[np.intp], random_state: np.random.RandomState
 ) -> Any:
     from maboost.estimators.weights import row_weights
 
@@ -155,5 +183,5 @@ def _finish(model: Any, sample: Filtered, reason: str) -> None:
         min_margin=math.nan, best_margin_bound=min((r.edge for r in model.history_.records), default=1.0),
         exact=False, floor=0.0, stopped=reason,
     )  # fmt: skip
-    if reason.startswith(("the stream ended", "no edge")):
+    if reason.startswith(("the stream ended", "no edge", "interrupted")):
         warnings.warn(f"fit_stream: {reason}; the model has {model.n_iter_} rounds", stacklevel=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from inspect import signature
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -214,7 +215,7 @@ class MadaBoostClassifier(BoostingClassifier):
         ----------
         batches : iterable of (X, y)
             Endless or not. A stream that ends leaves the rounds done, with a warning if the next round
-            could not be finished.
+            could not be finished, and so does Ctrl-C.
         classes : array-like of two labels, optional
             Those of the first batch if None.
         sample_size : int, default=10000
@@ -233,11 +234,10 @@ class MadaBoostClassifier(BoostingClassifier):
         if not self._own_trees():
             raise ValueError("fit_stream needs the library's own trees: estimator=None")
         self._refuse_what_streams_ignore()
-        if not 0.0 < confidence < 1.0 or sample_size < 4:
-            raise ValueError(
-                f"confidence must be in (0, 1) and sample_size at least 4, got {confidence!r} and "
-                f"{sample_size!r}"
-            )
+        if not isinstance(confidence, Real) or not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
+        if not isinstance(sample_size, Integral) or sample_size < 4:
+            raise ValueError(f"sample_size must be a whole number, 4 or more, got {sample_size!r}")
         random_state = check_random_state(self.random_state)
         with unchanged_by_failure(self):
             stream = _Stream(self, iter(batches), classes)
