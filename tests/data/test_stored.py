@@ -242,6 +242,17 @@ def test_errors_name_file_and_column(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="empty: there is no file in the folder"):
         model.fit(tmp_path / "empty", "label")
+    with pytest.raises(ValueError, match="'': no such file or folder"):
+        model.fit("", "label")
+    times = frame().assign(weight=pd.Timestamp("2020-01-31"), lists=[[1]] * len(frame()))
+    odd = write(times, tmp_path / "odd")
+    with pytest.raises(ValueError, match="column 'weight' is sample_weight, but not all numbers"):
+        model.fit(odd, "label", "weight")
+    for names in (("lists",), ("label", "lists")):
+        with pytest.raises(ValueError, match="column 'lists' holds lists: give one value a row"):
+            model.fit(odd, *names)
+    with pytest.raises(ValueError, match="column 'a' cannot be both y and sample_weight"):
+        model.fit(odd, "a", "a")
     table = frame().drop(columns=["weight", "source"])
     folder = write(table, tmp_path / "rows")
     with pytest.raises(ValueError, match="there is no column 'price'"):
@@ -351,9 +362,29 @@ def test_an_iterator_and_memory_agree(name, weighted):
     assert_same(clone(model).fit(Batches(X, y, weights), None), memory, X)
 
 
+def test_an_iterator_may_fill_the_same_arrays_again():
+    class Reusing(Batches):
+        def next(self):
+            part = super().next()
+            if part is not None:
+                for held, new in zip(self.held, part, strict=True):
+                    held[:] = new
+            return None if part is None else self.held
+
+    X, weights = np.random.default_rng(0).normal(size=(520, 3)), np.arange(520) % 3 + 1.0
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    source = Reusing(X, y, weights)
+    source.held = tuple(np.empty_like(a[:130]) for a in (X, y, weights))
+    model = MABoostClassifier(n_estimators=4, random_state=0)
+    memory = clone(model).fit(X, y, weights)
+    assert_same(clone(model).fit(source, None), memory, X)
+
+
 def test_bad_iterators_are_refused():
     X, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
     model = SmoothBoostClassifier(smoothness=2.0)
+    with pytest.raises(ValueError, match="y has 2 missing labels, the first in row 0"):
+        model.fit(Batches(X, np.where(y == 0, np.nan, 1.0)), None)
     with pytest.raises(ValueError, match="gives its own labels"):
         model.fit(Batches(X, y), y)
     with pytest.raises(ValueError, match="gives no rows"):

@@ -68,9 +68,9 @@ def _with_types(dataset: Any) -> Any:
 
 
 def _check_path(path: str | Path, alone: bool) -> None:
-    if not Path(path).exists():
+    if not str(path) or not Path(path).exists():
         advice = "; from elsewhere, give a pyarrow Dataset" if "://" in str(path) else ""
-        raise TableError(f"{path}: no such file or folder{advice}")
+        raise TableError(f"{str(path) or repr(path)}: no such file or folder{advice}")
     if not alone and Path(path).is_dir():
         raise TableError(f"{path}: is a folder; give it alone, or a list of files")
 

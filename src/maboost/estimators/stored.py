@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maboost.data.batched import BatchedTable, batches, print_of
 from maboost.data.files import TableError
 from maboost.data.stored import StoredTable, Watch
+from maboost.estimators.labels import label_array
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes, categories_of, in_order
 from maboost.estimators.weights import row_weights
@@ -45,6 +46,8 @@ def stored_rows(
             )
     if target is None:
         raise ValueError("with rows on disk y is the name of the target's column, got None")
+    if target == weight:
+        raise ValueError(f"column {target!r} cannot be both y and sample_weight")
     table = StoredTable.open(source, {c for c in names.values() if c is not None})
     table = replace(table, codes=_codes(table), watch=watch)
     y = _column(table, target)
@@ -104,13 +107,15 @@ class _Batch(NamedTuple):
                 "a batch must be a dense array of rows and a label for each, got "
                 f"{type(X).__name__} of shape {np.shape(X)} and labels of shape {np.shape(y)}"
             )
-        given = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+        # copies: an iterator may fill the same arrays again
+        given = np.ones(len(X)) if weights is None else np.array(weights, dtype=np.float64)
         if given.shape != (len(X),):
             raise ValueError(
                 f"a batch of {len(X)} rows has weights of shape {given.shape}: give one a row"
             )
         names = list(getattr(X, "column_names", getattr(X, "columns", [])))
-        return cls(np.shape(X)[1], names, np.asarray(y), given, print_of(_batch_of_numbers(X)))
+        labels = np.array(label_array(y))
+        return cls(np.shape(X)[1], names, labels, given, print_of(_batch_of_numbers(X)))
 
 
 def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
@@ -125,6 +130,8 @@ def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
 
 def _column(table: StoredTable, name: str) -> NDArray[Any]:
     values = replace(table, keep=None).column(name)
+    if values.ndim != 1:
+        raise TableError(f"column {name!r} holds lists: give one value a row")
     if values.dtype == object and any(v is None for v in values.tolist()):
         missing = sum(v is None for v in values.tolist())
         raise TableError(f"column {name!r} is missing in {missing} rows: leave those out")
@@ -136,7 +143,7 @@ def _numbers(table: StoredTable, name: str) -> NDArray[np.float64]:
         return _column(table, name).astype(np.float64)
     except TableError:
         raise
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise TableError(
             f"column {name!r} is sample_weight, but not all numbers: {error}"
         ) from error
