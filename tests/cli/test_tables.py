@@ -259,7 +259,10 @@ def test_a_file_that_is_no_text(codes, tmp_path, suffix):
     write = {"feather": frame.to_feather, "xlsx": np.savez, "data": frame.to_parquet}[suffix]
     with data.open("wb") as file:
         write(file)
-    message = f"{data}: is no text, and so no CSV file: save it as CSV, or as Parquet"
+    why = (
+        "is no text, and so no CSV file:" if suffix == "data" else f".{suffix} files are not read;"
+    )
+    message = f"{data}: {why} save it as CSV, or as Parquet"
     refused(message, "train", data)
     refused(message, "predict", codes[0], data)
 
@@ -395,3 +398,14 @@ def test_compressed_files(codes, tmp_path):
     assert again.classes_.tolist() == ["2", "3", "x1"]
     packed.write_bytes(b"x,code\n1,2\n")
     refused("rows.csv.gz: cannot be read as a table", "predict", model, packed)
+
+
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(40.0), "kind": ["a", "b"] * 20})
+    frame.sample(frac=1.0, random_state=0).to_parquet(tmp_path / "shuffled.parquet")
+    model = maboost.load_model(trained(tmp_path, tmp_path / "shuffled.parquet"))
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.feature_names_in_.tolist() == ["x"]
+    frame.set_index("kind").to_parquet(tmp_path / "named.parquet")
+    named = trained(tmp_path, tmp_path / "named.parquet", "--target", "kind")
+    assert evaluated(named, tmp_path / "named.parquet")["target"] == "kind"

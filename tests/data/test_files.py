@@ -107,3 +107,11 @@ def test_no_csv_under_the_name_of_another_format(tmp_path, name):
     with pytest.raises(TableError, match=r"give a name that ends in \.csv or \.parquet"):
         write_table({"a": [1]}, tmp_path / name)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json", "t.NDJSON"])
+def test_lines_of_json_are_no_table(tmp_path, name):
+    """The first of them would give the names of columns."""
+    (tmp_path / name).write_text('{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n')
+    with pytest.raises(TableError, match=r"files are not read; save it as CSV, or as Parquet"):
+        read_table(tmp_path / name)

@@ -30,6 +30,7 @@ from maboost.cli.common import (
 from maboost.cli.configuration import configured
 from maboost.cli.summary import show, summary
 from maboost.cli.words import in_options
+from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, read_table
 
 __all__ = ["train"]
@@ -154,7 +155,7 @@ class _Job:
             for role in ("weight", "domain")
             if options[f"{role}_column"] is not None
         }
-        left_out = {*self.roles.values(), *options["drop"]}
+        left_out = {*self.roles.values(), *options["drop"], *index_columns(table.schema)}
         self.target, self.inferred = self._target(table.column_names, left_out)
         for name in (self.target, *self.roles.values(), *options["drop"]):
             if name not in table.column_names:

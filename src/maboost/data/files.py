@@ -26,7 +26,9 @@ _COMPRESSIONS = {
     ".lz4": "lz4",
     ".zst": "zstd",
 }  # as pyarrow reads them
-_OTHERS = {".arrow", ".feather", ".json", ".ods", ".orc", ".xls", ".xlsx", ".zip"}
+_OTHERS = {
+    ".arrow", ".feather", ".json", ".jsonl", ".ndjson", ".ods", ".orc", ".xls", ".xlsx", ".zip",
+}  # fmt: skip
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -59,6 +61,11 @@ def read_table(
         raise TableError(f"{path}: is a pipe, and a table is read twice: save it to a file first")
     if path.stat().st_size == 0:
         raise TableError(f"{path}: the file is empty")
+    if path.suffix.lower() in _OTHERS:  # lines of JSON, for one, could be read as CSV
+        raise TableError(
+            f"{path}: {path.suffix} files are not read; save it as CSV, or as Parquet under a name that "
+            "ends in .parquet"
+        )
     import pyarrow as pa
 
     parquet = path.suffix.lower() in (".parquet", ".pq")
