@@ -95,6 +95,25 @@ def test_caps_of_rows_that_are_left_out_must_go_with_them():
         model.fit(X, y, sample_weight=np.arange(12))
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    ("caps", "message"),
+    [
+        (-1.0, "must be positive, and infinite where there is no cap, got -1.0"),
+        (np.nan, "must be positive, and infinite where there is no cap, got nan"),
+        (np.array([3.0] * 11 + [0.0]), "must be positive, and infinite where there is no cap, got 0.0"),
+        (0.5, r"no distribution fits under row_caps\(\): they hold a mass of 0.5 in all"),
+        (3, "must give a float or an array of floats, got int of int64"),
+        (np.full(12, 3), "must give a float or an array of floats, got ndarray of int64"),
+    ],
+)  # fmt: skip
+def test_caps_that_no_distribution_can_have_are_refused(caps, message, classes):
+    """Those of a domain of one's own too: negative ones kept the projection busy for ever."""
+    X, y = np.arange(12.0)[:, None], np.arange(12) % classes
+    with pytest.raises(ValueError, match=f"Forgetful: .*{message}"):
+        MABoostClassifier(domain=Forgetful(caps), n_estimators=2).fit(X, y)
+
+
 def test_checks_can_fail():
     with pytest.raises(AssertionError, match="not the derivative"):
         check_regularizer(WrongSlope())

@@ -1,5 +1,7 @@
 """Odd input has a defined result, or a ValueError that names the parameter and its value."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -473,12 +475,13 @@ def test_a_step_rule_that_returns_a_number_is_told_what_to_return():
         MABoostClassifier(step=lambda situation: 0.1).fit(np.arange(6.0)[:, None], np.arange(6) % 2)
 
 
-@pytest.mark.parametrize("size", [0.0, -0.5, np.nan, np.inf])
+@pytest.mark.parametrize("size", [0.0, -0.5, np.nan, np.inf, None, [0.1]])
 def test_a_step_that_is_none_is_refused(size):
     """NaN was certified to be right everywhere."""
     X, y = np.arange(6.0)[:, None], np.arange(6) % 2
     with pytest.raises(
-        ValueError, match=rf"positive and finite size, got Step\(size={size}.* round 1"
+        ValueError,
+        match=rf"positive and finite size, got Step\(size={re.escape(str(size))}.* round 1",
     ):
         CombinedBoostClassifier(step=lambda situation: Step(size)).fit(X, y)
 

@@ -78,6 +78,30 @@ class Domain(Component):
                 "positive weight to train on: give one number or one a row, and those of the rows that "
                 "are left from restricted(rows)"
             )
+        for name, largest in {"row_caps": self.row_caps(), "entry_cap": self.entry_cap()}.items():
+            if not isinstance(largest, float) and np.asarray(largest).dtype.kind != "f":
+                raise ValueError(
+                    f"{type(self).__name__}: {name}() must give a float or an array of floats, got "
+                    f"{type(largest).__name__} of {np.asarray(largest).dtype}"
+                )
+            wrong = np.extract(~(np.asarray(largest) > 0.0), largest)  # or NaN
+            if wrong.size:
+                raise ValueError(
+                    f"{type(self).__name__}: {name}() must be positive, and infinite where there is no "
+                    f"cap, got {wrong[0].item()!r}"
+                )
+        if self.normalised:
+            self._check_room(measure, "row_caps()")
+
+    def _check_room(self, measure: BaseMeasure, caps: str) -> None:
+        """Raise ValueError where row caps, as the user knows them, leave no distribution."""
+        # an infinite cap anywhere makes the set feasible; the sum only needs to reach one
+        room = measure.row_integral(np.minimum(self.row_caps(), 1.0 / measure.rows_base))
+        if room < 1.0 - 1e-12:
+            raise ValueError(
+                f"{type(self).__name__}: no distribution fits under {caps}: they hold a mass of "
+                f"{room:.6g} in all, and at least 1 is needed; raise the caps"
+            )
 
     def refuse_lost_caps(self) -> None:
         """Raise ValueError where caps are of the kind that projections onto such a set know nothing of."""
@@ -161,13 +185,7 @@ class CappedSimplex(Domain):
                 f"CappedSimplex: caps has {np.shape(caps)[0]} entries but there are {measure.rows} "
                 "rows of positive weight"
             )
-        # an infinite cap anywhere makes the set feasible; the sum only needs to reach one
-        room = measure.row_integral(np.minimum(caps, 1.0 / measure.rows_base))
-        if room < 1.0 - 1e-12:
-            raise ValueError(
-                f"CappedSimplex: no distribution fits under caps={self.caps!r}: they hold a mass of "
-                f"{room:.6g} in all, and at least 1 is needed; raise the caps"
-            )
+        self._check_room(measure, f"caps={self.caps!r}")
 
 
 @dataclass

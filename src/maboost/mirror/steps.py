@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -210,7 +211,9 @@ def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     """
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
-    if not 0.0 < step.size < math.inf:  # votes go one way only, and no certificate is of NaN
+    if (
+        not isinstance(step.size, Real) or not 0.0 < step.size < math.inf
+    ):  # votes go one way only, and no certificate is of NaN
         raise ValueError(
             f"a step rule must return a Step of positive and finite size, got {step!r} in round "
             f"{situation.round} for an edge of {situation.edge:.3g}"
