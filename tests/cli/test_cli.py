@@ -207,6 +207,20 @@ def test_evaluate(folder):
     assert "malignant" in done.stdout
 
 
+def test_json_has_no_nan(tmp_path):
+    """A stream that ended with its last round leaves a model whose error nobody measured."""
+    X = pd.DataFrame({"x": np.linspace(-1.0, 1.0, 500)})
+    with pytest.warns(UserWarning, match="the stream ended"):
+        model = maboost.MadaBoostClassifier(random_state=0).fit_stream(
+            [(X, X["x"] > 0.0)], sample_size=500
+        )
+    model.save(tmp_path / "model.maboost")
+    said = run("inspect", tmp_path / "model.maboost", "--json").stdout
+    found = json.loads(said, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert found["training_error"] is None
+    assert found["certified_error"] == 1.0
+
+
 def test_inspect(folder):
     done = run("inspect", folder / "model.maboost")
     assert done.returncode == 0, done.stderr
@@ -296,6 +310,7 @@ def test_a_missing_label(tmp_path):
 def test_wrong_model_file(folder):
     refused("is not a maboost model file", "predict", folder / "train.csv", folder / "rows.csv")
     refused("no such file", "inspect", folder / "none.maboost")
+    refused(f"--config {folder}: no such file", "train", folder / "train.csv", "--config", folder)
 
 
 def test_features_missing_at_predict(folder, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -113,8 +114,9 @@ def show_table(table: Table) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A number or text as JSON has it."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A number or text as JSON has it, which knows no NaN and no infinity."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_number(text: str) -> bool:

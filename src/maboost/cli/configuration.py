@@ -18,7 +18,7 @@ NAMES = {"json": "as_json", "domain_limit": "limits"}  # of options that are cal
 
 def configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Options with those of a TOML file where the command line says nothing."""
-    if not config.exists():
+    if not config.is_file():
         raise TableError(f"--config {config}: no such file")
     try:
         given = tomllib.loads(config.read_text(encoding="utf-8"))

@@ -155,10 +155,10 @@ def inspect(model: Path, as_json: bool) -> None:
             "classes": [plain(v) for v in fitted.classes_],
             "rounds": fitted.n_iter_,
             "parameters": {
-                k: v if isinstance(v, int | float | str | None) else str(v)
+                k: plain(v) if isinstance(v, int | float | str | None) else str(v)
                 for k, v in params.items()
             },
-            "training_error": fitted.certificate_.measured_error,
+            "training_error": plain(fitted.certificate_.measured_error),
             "certified_error": fitted.certificate_.error_bound,
             "importances": {str(k): v for k, v in importance},
         }
