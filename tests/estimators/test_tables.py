@@ -579,3 +579,26 @@ def test_a_record_batch_is_a_table():
             part.decision_function(batch.select(columns)),
             whole.decision_function(table.select(columns)),
         )
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_null_among_the_categories_of_arrow_is_a_missing_value(ordered):
+    """As `dictionary_encode(null_encoding="encode")` writes it."""
+    rng = np.random.default_rng(0)
+    at, y = rng.integers(0, 4, 200).astype(np.int32), rng.integers(0, 2, 200)
+    y[at == 1] = 1
+    encoded, plain = (
+        pa.table(
+            {"c": pa.DictionaryArray.from_arrays(codes, pa.array(values), ordered=ordered)}
+        )
+        for codes, values in (
+            (at, ["z", None, "b", "a"]),
+            (pa.array(at, mask=at == 1), ["z", "unused", "b", "a"]),
+        )
+    )  # fmt: skip
+    model = MABoostClassifier(n_estimators=4, early_stopping=True, random_state=0)
+    first, second = clone(model).fit(encoded, y), clone(model).fit(plain, y)
+    for rows in (encoded, plain):
+        np.testing.assert_array_equal(
+            first.decision_function(rows), second.decision_function(plain)
+        )

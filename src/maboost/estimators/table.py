@@ -241,15 +241,35 @@ def _of_record_batch(X: Any) -> Any:
 
 
 def _columns(frame: DataFrame[Any]) -> list[Series[Any]]:
-    """The columns; Arrow's string views, which few of its functions know, as plain strings."""
+    """The columns; those of Arrow in a form that all of its functions know."""
+    return [_plain(column) for column in frame.iter_columns()]
+
+
+def _plain(column: Series[Any]) -> Series[Any]:
+    """Arrow's string views as plain strings, and a null among its categories as a missing value."""
     import narwhals.stable.v2 as nw
 
-    return [
-        column.cast(nw.String())
-        if str(getattr(column.to_native(), "type", None)) == "string_view"
-        else column
-        for column in frame.iter_columns()
-    ]
+    native = column.to_native()
+    kind = str(getattr(native, "type", None))
+    if kind == "string_view":
+        return column.cast(nw.String())
+    if kind.startswith("dictionary<") and any(c.dictionary.null_count for c in native.chunks):
+        return nw.from_native(_without_null_categories(native), series_only=True)
+    return column
+
+
+def _without_null_categories(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nothing = pa.scalar(None, column.type.index_type)
+    parts = []
+    for part in column.chunks:
+        codes = pc.if_else(pc.is_null(part.dictionary_decode()), nothing, part.indices)
+        parts.append(
+            pa.DictionaryArray.from_arrays(codes, part.dictionary, ordered=part.type.ordered)
+        )
+    return pa.chunked_array(parts, column.type)
 
 
 def _series(name: Any, values: Array, frame: DataFrame[Any]) -> Series[Any]:
