@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -187,6 +188,20 @@ def test_predict(folder):
         "predict", folder / "model.maboost", folder / "train.parquet", "--out", folder / "p.parquet"
     )
     assert pd.read_parquet(folder / "p.parquet")["prediction"].tolist() == lines[1:]
+
+
+@pytest.mark.parametrize("labels", [[True, False], [3, 7], ["a, b", 'say "c"'], [1.0, 2.0]])
+def test_predictions_on_the_terminal_are_those_of_a_file(tmp_path, labels):
+    frame = pd.DataFrame({"x": np.arange(40.0), "y": np.repeat(labels, 20)})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model, out = tmp_path / "m.maboost", tmp_path / "p.csv"
+    run("train", tmp_path / "rows.csv", "--rounds", 2, "--out", model, "--quiet")
+    shown = run("predict", model, tmp_path / "rows.csv").stdout
+    assert run("predict", model, tmp_path / "rows.csv", "--out", out).returncode == 0
+    as_text = {"dtype": str, "keep_default_na": False}
+    pd.testing.assert_frame_equal(
+        pd.read_csv(StringIO(shown), **as_text), pd.read_csv(out, **as_text)
+    )
 
 
 def test_evaluate(folder):

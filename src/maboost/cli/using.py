@@ -63,13 +63,16 @@ def predict(model: Path, data: Path, proba: bool, out: Path | None, decimal: str
     if out is not None:
         write_table(columns, out)
         return
+    import pyarrow as pa
+
     click.echo(",".join(map(_cell, columns)))
-    for row in zip(*(c.tolist() for c in columns.values()), strict=True):
-        click.echo(",".join(_cell(v) for v in row))
+    # numbers and booleans in the words that a file has for them
+    texts = [pa.array(column).cast(pa.string()).to_pylist() for column in columns.values()]
+    for row in zip(*texts, strict=True):
+        click.echo(",".join(map(_cell, row)))
 
 
-def _cell(value: Any) -> str:
-    text = str(value)
+def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
 
 
