@@ -230,6 +230,12 @@ def test_labels(labels):
     assert_exports_agree(model, X)
 
 
+def test_labels_that_onnx_has_no_numbers_for():
+    X, y = np.arange(20.0)[:, None], np.array([0, 2**64 - 1], dtype=np.uint64).repeat(10)
+    with pytest.raises(ValueError, match=r"cannot write the labels \[0, 18446744073709551615\]"):
+        MABoostClassifier(n_estimators=1).fit(X, y).to_onnx()
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_slices_and_early_stops(n_classes):
     X, y = rows(800, n_classes)
