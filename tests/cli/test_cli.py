@@ -296,7 +296,7 @@ def test_a_column_that_is_not_numeric(tmp_path):
 def test_decimal_commas(tmp_path):
     rows = "".join(f"{i},5;{i % 2}\n" for i in range(40))
     (tmp_path / "eu.csv").write_text("x;y\n" + rows)
-    refused("column 'x' holds numbers with decimal commas", "train", tmp_path / "eu.csv")
+    refused("column 'x' holds numbers with commas", "train", tmp_path / "eu.csv")
     assert run("train", tmp_path / "eu.csv", "--decimal", ",", "--rounds", 2).returncode == 0
 
 

@@ -16,7 +16,7 @@ from maboost.writing import whole_file
 
 __all__ = ["TableError", "read_table", "write_table"]
 
-_COMMA_NUMBER = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+_COMMA_NUMBER = re.compile(r"\s*[-+]?\d+((,\d{3})*(\.\d+)?|,\d+)\s*")
 _QUOTED = re.compile(r'"[^"]*("|$)')
 _LONGEST_LINE = 1 << 22
 _BLOCK = 1 << 26
@@ -149,15 +149,17 @@ def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
 
 
 def _check_decimals(path: Path, name: str, column: Any) -> None:
-    """Numbers like 45,5 would silently become categories."""
+    """Numbers like 45,5 or 1,250.00 would silently become categories."""
     import pyarrow.types as t
 
     if not t.is_string(column.type):
         return
     some = [v for v in column.slice(0, 1000).to_pylist() if v is not None]
-    if some and all(_COMMA_NUMBER.fullmatch(v) for v in some) and any("," in v for v in some):
+    commas = [v for v in some if "," in v]
+    if commas and all(_COMMA_NUMBER.fullmatch(v) for v in some):
         raise TableError(
-            f"{path}: column {name!r} holds numbers with decimal commas ({some[0]!r}): say --decimal ,"
+            f"{path}: column {name!r} holds numbers with commas ({commas[0]!r}): say --decimal , if that is "
+            "their decimal sign, and leave out those between thousands"
         )
 
 
