@@ -79,6 +79,8 @@ def bits(value: Any) -> Any:
     """A value as what can be compared to the last bit."""
     if isinstance(value, dict):
         return {key: bits(its) for key, its in value.items()}
+    if isinstance(value, list):  # of arrays, which may differ in length
+        return [bits(its) for its in value]
     array = np.asarray(value)
     assert array.dtype != object
     return array.dtype, array.shape, array.tobytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import inspect
 import itertools
 import os
@@ -26,6 +27,7 @@ from tests.distributed.shards import BOOSTERS, assert_same, table
 
 from maboost import MABoostClassifier, distributed, load_model
 from maboost.distributed import DaskMABoostClassifier, WorkerLostError, launch
+from maboost.distributed.worker import model_digest
 from maboost.mirror import CappedSimplex
 
 pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")
@@ -297,6 +299,15 @@ def test_margins_are_lazy_and_stages_are_of_one_machine(client):
         with pytest.raises(TypeError, match=r"give X.compute\(\), or take one stage lazily"):
             next(stages)
     np.testing.assert_array_equal(fitted[:2].predict(lazy).compute(), fitted[:2].predict(X))
+
+
+def test_the_check_that_models_are_alike_looks_at_categories():
+    frame = pd.DataFrame({"text": list("abcd") * 25})
+    model = MABoostClassifier(n_estimators=1).fit(frame, frame["text"].isin(["a", "c"]))
+    other = copy.deepcopy(model)
+    assert model_digest(model) == model_digest(other)
+    other._hypotheses[0].tree.categories[0][:] += 1.0
+    assert model_digest(model) != model_digest(other)
 
 
 def test_parameters(client):

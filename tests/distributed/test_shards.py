@@ -109,6 +109,16 @@ def test_tables_with_categories():
         assert_same(shard, whole)
 
 
+def test_trees_that_ask_for_several_sets_of_categories():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"text": rng.choice(list("abcdefghij"), 300), "more": rng.choice(list("xyz"), 300)}
+    )
+    y = frame["text"].isin(list("acf")) ^ (frame["more"] == "x") ^ (rng.random(300) < 0.1)
+    whole = check(MABoostClassifier(n_estimators=4, random_state=0), 3, frame, y)
+    assert len({len(some) for some in whole._hypotheses[0].tree.categories}) > 1
+
+
 def test_a_column_of_two_kinds_is_refused():
     frame, y = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]}), np.array([0, 1, 0, 1])
     text = pd.DataFrame({"a": ["1", "2", "3", "4"]})

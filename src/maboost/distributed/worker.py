@@ -139,7 +139,8 @@ def model_digest(model: Any) -> bytes:
     digest.update(np.asarray(model.estimator_weights_).tobytes())
     for hypothesis in model._hypotheses:
         tree = hypothesis.tree
-        for array in (tree.feature, tree.threshold, tree.left, tree.missing_left, tree.value):
+        asked = tree.feature, tree.threshold, tree.missing_left, tree.category_set, *tree.categories
+        for array in (*asked, tree.left, tree.value):
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
 
