@@ -28,7 +28,7 @@ __all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
 
-_WORTH = 100  # columns to search that are worth a thread
+_WORTH = 400  # columns to search that are worth a thread: nodes in between ask for the interpreter lock
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ class _Node:
     start: int
     stop: int
     sums: NDArray[np.int64]
-    hist: NDArray[np.int64] | None
+    weight: float  # in the units of cells
+    count: int  # over all shards
+    hist: NDArray[np.int64] | None = None
     low: float = -1.0
     high: float = 1.0
     split: Split | None = None
@@ -148,36 +150,33 @@ class _Growth:
 
     def root(self) -> _Node:
         size = self.data.rows if self.rows is None else len(self.rows)
-        node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), None)
+        node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), 0.0, 0)
         self.count_histograms([node])
         assert node.hist is not None
         if self.rewards.classes == 0:
             node.sums = node.hist[0].sum(axis=1)
         else:
             node.sums = node.hist[0].sum(axis=0)[: self.rewards.classes + 1]
+        node.weight, node.count = self.read(node.sums)
         self.limits = Limits(
             self.rewards.count_bits,
             self.rewards.classes,
             SIGN if self.rules.votes else REAL,
             max(self.rules.min_samples_leaf, 1),
-            self.rules.min_weight_fraction_leaf * self.weight(node),
+            self.rules.min_weight_fraction_leaf * node.weight,
         )
         self.nodes.append(node)
         return node
 
-    def weight(self, node: _Node) -> float:
-        sums = node.sums.tolist()
-        channel = sums[0] + sums[1] if self.rewards.classes == 0 else sums[-1]
-        return float(channel >> self.rewards.count_bits)
-
-    def count(self, sums: NDArray[np.int64]) -> int:
-        mask, channels = (1 << self.rewards.count_bits) - 1, sums.tolist()
-        counting = channels if self.rewards.classes == 0 else channels[-1:]
-        return sum(channel & mask for channel in counting)
+    def read(self, sums: NDArray[np.int64]) -> tuple[float, int]:
+        """The weight and the count in a node's sums."""
+        cells, bits = sums.tolist(), self.rewards.count_bits
+        cell = cells[0] + cells[1] if self.rewards.classes == 0 else cells[-1]
+        return float(cell >> bits), cell & ((1 << bits) - 1)
 
     def may_split(self, node: _Node) -> bool:
         deep = self.rules.max_depth is not None and node.depth >= self.rules.max_depth
-        return not deep and self.count(node.sums) >= 2 * self.limits.min_count
+        return not deep and node.count >= 2 * self.limits.min_count
 
     def search(self, nodes: list[_Node]) -> None:
         """The best split of each node that has its histogram; nodes without one become leaves."""
@@ -214,7 +213,7 @@ class _Growth:
         by_column = Threads(self.threads.count, block=1)
         found = by_column.over_many([len(features) for _, features in nodes], work, _WORTH)
         for (node, _), splits in zip(nodes, found, strict=True):
-            noise = 1e-12 * self.weight(node)
+            noise = 1e-12 * node.weight
             real = [split for split in splits if split.feature >= 0 and split.gain > noise]
             node.split = max(real, key=lambda split: split.gain, default=None)
 
@@ -241,15 +240,10 @@ class _Growth:
 
     def _children(self, node: _Node, rows_left: int) -> tuple[_Node, _Node]:
         assert node.split is not None
-        id, depth, cut, sums = (
-            len(self.nodes),
-            node.depth + 1,
-            node.start + rows_left,
-            node.split.left,
-        )
-        ends = node.low, node.high
-        left = _Node(id, depth, node.start, cut, sums, None, *ends)
-        right = _Node(id + 1, depth, cut, node.stop, node.sums - sums, None, *ends)
+        id, depth, cut = len(self.nodes), node.depth + 1, node.start + rows_left
+        sums, rest, ends = node.split.left, node.sums - node.split.left, (node.low, node.high)
+        left = _Node(id, depth, node.start, cut, sums, *self.read(sums), None, *ends)
+        right = _Node(id + 1, depth, cut, node.stop, rest, *self.read(rest), None, *ends)
         self._bound(node, left, right)
         self.nodes += [left, right]
         self.children[node.id] = id, id + 1
@@ -270,8 +264,7 @@ class _Growth:
     def answer(self, node: _Node) -> float:
         bits = self.rewards.count_bits
         reward = float((int(node.sums[1]) >> bits) - (int(node.sums[0]) >> bits))
-        weight = self.weight(node)
-        value = reward / weight if weight > 0.0 else 0.0
+        value = reward / node.weight if node.weight > 0.0 else 0.0
         return min(max(value, node.low), node.high)
 
     def give_histograms(self, families: list[tuple[_Node, _Node, _Node]]) -> None:
@@ -281,7 +274,7 @@ class _Growth:
         """
         counted, subtracted = [], []
         for node, *children in families:
-            small, large = sorted(children, key=lambda child: self.count(child.sums))
+            small, large = sorted(children, key=lambda child: child.count)
             if self.may_split(large) or self.may_split(small):
                 counted.append(small)
                 if self.may_split(large):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.jit import kernel
-from maboost.learners.tree.layout import ROW
 from maboost.threads import Threads
 
 __all__ = ["Cut", "divide_rows", "number_leaves", "number_rows"]
@@ -45,9 +44,10 @@ def _partition(rows, bins, go_left, spare):
 
 
 @kernel
-def _assign(rows, bins, side, out):
+def _assign(rows, bins, go_left, left, out):
+    right = left + 1
     for j in range(rows.size):
-        out[rows[j]] = side[bins[rows[j]]]
+        out[rows[j]] = right - go_left[bins[rows[j]]]
 
 
 @kernel
@@ -57,9 +57,10 @@ def _fill(rows, number, out):
 
 
 @kernel
-def _assign_all(bins, side, out):
+def _assign_all(bins, go_left, left, out):
+    right = left + 1
     for i in range(bins.size):
-        out[i] = side[bins[i]]
+        out[i] = right - go_left[bins[i]]
 
 
 def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> list[int]:
@@ -95,18 +96,14 @@ def number_rows(
     threads: Threads,
 ) -> None:
     """Tell rows the numbers of their leaves, two a node from `first` on; `rows` None: all, in order."""
-    sides = [
-        np.where(cut.go_left, first + 2 * j, first + 2 * j + 1).astype(ROW)
-        for j, cut in enumerate(cuts)
-    ]
 
     def work(j: int, a: int, b: int) -> None:
-        start, _, column, _ = cuts[j]
+        start, _, column, go_left = cuts[j]
         if rows is None:
-            _assign_all(column[a:b], sides[j], leaf_of[a:b])
+            _assign_all(column[a:b], go_left, first + 2 * j, leaf_of[a:b])
         else:
             some = rows[start + a : start + b].view(np.uint32)
-            _assign(some, column, sides[j], leaf_of)
+            _assign(some, column, go_left, first + 2 * j, leaf_of)
 
     threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)
 

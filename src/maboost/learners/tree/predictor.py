@@ -79,7 +79,7 @@ class Tree:
             np.array(feature, dtype=np.int32), np.array(threshold), np.array(left, dtype=np.int32),
             np.array(right, dtype=np.int32), go_left[:, MISSING_BIN].copy(),
             np.array(category_set, dtype=np.int32), categories, answers(nodes, growth),
-            np.array(gain), np.array([growth.weight(v) for v in nodes]), go_left,
+            np.array(gain), np.array([v.weight for v in nodes]), go_left,
             {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
         )  # fmt: skip
 
