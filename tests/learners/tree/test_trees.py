@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost.boosting.game import Game
+from maboost.learners.tree import grower, histogram, partition
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.histogram import class_histograms
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
@@ -127,7 +128,9 @@ def test_same_tree_as_scikit_learn(seed, depth):
 @pytest.mark.parametrize(
     "rules", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}], ids=str
 )
-def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes):
+def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes, monkeypatch):
+    for stage in (grower, histogram, partition):  # so that a small table is divided too
+        monkeypatch.setattr(stage, "_WORTH", 1)
     rng = np.random.default_rng(7)
     X = rng.normal(size=(3000, 5))
     X[rng.random(X.shape) < 0.05] = np.nan
@@ -138,11 +141,12 @@ def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes):
         rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
     trees = [
         tree_of(X, y, w, n_classes=n_classes, rewards=rewards, threads=t, **rules)
-        for t in (Threads(1), Threads(2, block=4))
+        for t in (Threads(1), Threads(2, block=4), Threads(3, block=4))
     ]
-    (one, producer), (two, _) = trees
+    (one, producer), (two, _), (three, _) = trees
     for name in ("feature", "threshold", "left", "right", "value", "missing_left"):
-        np.testing.assert_array_equal(getattr(one.tree, name), getattr(two.tree, name))
+        for other in (two, three):
+            np.testing.assert_array_equal(getattr(one.tree, name), getattr(other.tree, name))
     np.testing.assert_array_equal(producer.training_scores(one), one.scores(X))
     steps = np.array([0.3, 0.7])
     forest = Forest.of([one.tree, two.tree])

@@ -28,7 +28,7 @@ __all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 
 Array = NDArray[np.float64]
 
-_WORTH = 400  # columns to search that are worth a thread: nodes in between ask for the interpreter lock
+_WORTH = 400  # columns to search that are worth a thread, which asks for the lock at every node
 
 
 @dataclass(frozen=True)
