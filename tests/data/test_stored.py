@@ -443,6 +443,11 @@ def test_a_list_of_files_is_their_rows(tmp_path):
         model.fit([folder], "label")
     with pytest.raises(TypeError, match="OnDisk takes a path, a list of paths"):
         model.fit(OnDisk(3), "label")
+    with pytest.raises(TypeError, match="cache must be the path of a folder, or None, got 3"):
+        model.fit(OnDisk(paths, 3), "label")
+    for cache in (paths[0], ""):
+        with pytest.raises(ValueError, match="is no folder"):
+            model.fit(OnDisk(paths, cache), "label")
 
 
 def test_files_are_predicted_in_batches(tmp_path):

@@ -338,8 +338,9 @@ def test_what_cannot_be_done_is_said(client):
         DaskMABoostClassifier().fit(lazy, labels, sample_domain=labels)
     with pytest.raises(ValueError, match="The 'n_estimators' parameter"):
         DaskMABoostClassifier(n_estimators=0).fit(lazy, labels)
-    with pytest.raises(ValueError, match="timeout must be a positive number"):
-        DaskMABoostClassifier(timeout=0).fit(lazy, labels)
+    for timeout in (0, 2.5, True):
+        with pytest.raises(ValueError, match="timeout must be a positive whole number"):
+            DaskMABoostClassifier(timeout=timeout).fit(lazy, labels)
 
     with pytest.raises(
         TypeError, match="X must be a Dask array, data frame or series, got Delayed"
@@ -366,7 +367,8 @@ def test_the_first_rounds_keep_the_client(client):
     """Of a model whose client is not the current one, score asks the cluster for any number of rounds."""
     X, y = table(60)
     lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
-    model = DaskMABoostClassifier(n_estimators=3, client=client).fit(lazy, labels)
+    model = DaskMABoostClassifier(n_estimators=3, client=client, timeout=np.int64(30))
+    model.fit(lazy, labels)
     assert model[:2].client is client
     assert model[:2].score(lazy, labels) == model.to_local()[:2].score(X, y)
 

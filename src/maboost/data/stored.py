@@ -106,6 +106,15 @@ def _is_list_of_paths(X: Any) -> bool:
     return isinstance(X, list | tuple) and bool(X) and all(isinstance(p, str | Path) for p in X)
 
 
+def _check_cache(cache: Any) -> None:
+    if not (cache is None or isinstance(cache, str | Path)):
+        raise TypeError(f"OnDisk: cache must be the path of a folder, or None, got {cache!r}")
+    if cache is not None and (not str(cache) or Path(cache).is_file()):
+        raise ValueError(
+            f"OnDisk: cache={str(cache)!r} is no folder: name one, which is made if it is not there"
+        )
+
+
 def refuse_stored(X: Any, name: str) -> None:
     """Raise TableError where rows must be in memory."""
     if is_stored(X):
@@ -230,6 +239,7 @@ class StoredTable(Rows):
         cache = None
         if isinstance(source, OnDisk):
             source, cache = source.source, source.cache
+            _check_cache(cache)
         if isinstance(source, str | Path) or _is_list_of_paths(source):
             source = opened(source)
         elif not hasattr(source, "get_fragments"):

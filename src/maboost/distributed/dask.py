@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -152,8 +153,11 @@ class _OnDask:
         """Refuse on the client what cannot be done on the workers."""
         model = self._local(**params)
         model._validate_params()
-        if not (isinstance(self.timeout, int) and self.timeout > 0):
-            raise ValueError(f"timeout must be a positive number of seconds, got {self.timeout!r}")
+        whole = isinstance(self.timeout, Integral) and not isinstance(self.timeout, bool)
+        if not (whole and self.timeout > 0):
+            raise ValueError(
+                f"timeout must be a positive whole number of seconds, got {self.timeout!r}"
+            )
         if params["warm_start"]:
             raise ValueError(
                 "warm_start=True needs the state of every row, which stays with no worker after a fit: "

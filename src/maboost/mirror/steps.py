@@ -211,9 +211,8 @@ def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     """
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
-    if (
-        not isinstance(step.size, Real) or not 0.0 < step.size < math.inf
-    ):  # votes go one way only, and no certificate is of NaN
+    # votes go one way only, and no certificate is of NaN
+    if not (isinstance(step.size, Real) and 0.0 < step.size < math.inf):
         raise ValueError(
             f"a step rule must return a Step of positive and finite size, got {step!r} in round "
             f"{situation.round} for an edge of {situation.edge:.3g}"
