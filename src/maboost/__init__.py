@@ -4,6 +4,7 @@ Say what the distribution over the training rows may look like (capped, sparse, 
 source) and get a booster that provably works under it, with a certificate.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from maboost._version import __version__
@@ -36,20 +37,20 @@ __all__ = [
 ]
 
 
+_LATER = {  # names that are imported when they are first asked for, and where from
+    "CheckpointError": "maboost.io.checkpoint",
+    "ModelFormatError": "maboost.io.model_file",
+    "load_model": "maboost.io.model_file",
+    "write_report": "maboost.report",
+}
+_MODULES = ("data", "distributed", "plot", "testing")  # the same
+
+
 def __getattr__(name: str) -> Any:
-    """Names that are imported when they are first asked for."""
-    if name in ("ModelFormatError", "load_model"):
-        from maboost.io import model_file
-
-        return getattr(model_file, name)
-    if name == "CheckpointError":
-        from maboost.io.checkpoint import CheckpointError
-
-        return CheckpointError
-    if name == "write_report":
-        from maboost.report import write_report
-
-        return write_report
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    if name in _MODULES:
+        return import_module(f"maboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
