@@ -168,19 +168,21 @@ def euclidean_moments(theta, values, codes, less, base, caps, step, shift, bound
         x = min(max(x, 0.0), cap)
         beyond += x > bound
         w = value_at(base, i) * min(x, bound)
-        high, low = split(w, scale[0], scale[1], scale[2])
+        high, low = split_biased(w, scale[0], 1.0, scale[1])
         m_high += high
         m_low += low
-        high, low = split(w * d, scale[0], scale[1], scale[2])
+        high, low = split_biased(w * d, scale[0], 1.0, scale[1])
         l_high += high
         l_low += low
-        high, low = split(moving, scale[0], scale[1], scale[2])
+        high, low = split_biased(moving, scale[0], 1.0, scale[1])
         h0 += high
-        high, low = split(moving * d, scale[0], scale[1], scale[2])
+        high, low = split_biased(moving * d, scale[0], 1.0, scale[1])
         h1 += high
-        high, low = split(moving * d * d, scale[0], scale[1], scale[2])
+        high, low = split_biased(moving * d * d, scale[0], 1.0, scale[1])
         h2 += high
-    return m_high, m_low, l_high, l_low, h0, h1, h2, beyond
+    bias = theta.size * BIAS
+    m_high, m_low, l_high, l_low = m_high - bias, m_low - bias, l_high - bias, l_low - bias
+    return m_high, m_low, l_high, l_low, h0 - bias, h1 - bias, h2 - bias, beyond
 
 
 @dataclass(frozen=True)

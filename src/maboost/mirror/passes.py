@@ -163,12 +163,15 @@ class EuclideanPass(_EveryEntry):
     def part_sums(self, part: slice, step: float, shift: float) -> Integers:
         limits, entries, base = self.limits, self.entries_of(part), self.measure.base(part)
         theta, d = self.theta[entries], table_of(self.direction, entries)
-        capped = base, part_of(limits.caps, part)
-        within = limits.bound, limits.grid[:3]
+        caps, bound, grid = part_of(limits.caps, part), limits.bound, limits.grid
         if self.width == 1:
-            found = euclidean_moments(theta, *d, self.l1, *capped, step, shift, *within)
+            found = euclidean_moments(
+                theta, *d, self.l1, base, caps, step, shift, bound, grid.factors
+            )
         else:  # of mass one, where there is no penalty
-            found = euclidean_moments_of_rows(self.width, theta, *d, step, shift, *capped, *within)
+            found = euclidean_moments_of_rows(
+                self.width, theta, *d, step, shift, base, caps, bound, grid[:3]
+            )
         return np.array(found, dtype=np.int64)
 
 

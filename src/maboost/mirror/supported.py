@@ -77,7 +77,7 @@ class Supported(NamedTuple):
             base = part_of(self.base, slice(a, b))
             found: tuple[int, ...] = euclidean_moments(
                 self.density[a:b], values, self.codes[a:b], 0.0, base, cap, step, 0.0, bound,
-                grid[:3],
+                grid.factors,
             )  # fmt: skip
             return found
 
