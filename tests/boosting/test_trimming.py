@@ -56,15 +56,18 @@ def test_what_is_hidden_is_a_share_of_the_mass_there_is(rows, delta, mass):
     np.testing.assert_array_equal(mask(part, measure.rows), mask(whole, measure.rows))
 
 
-@examples(60)
-@given(weighted_rows(), st.floats(1e-6, 0.999), seeds)
-def test_a_row_of_weight_two_is_the_row_twice(rows, delta, seed):
+@examples(150)
+@given(weighted_rows(), st.floats(1e-6, 0.999), seeds, st.booleans())
+def test_a_row_of_weight_two_is_the_row_twice(rows, delta, seed, exactly):
     measure, density = rows
     times = np.random.default_rng(seed).integers(1, 4, measure.rows)
     index = np.repeat(np.arange(measure.rows), times)
     heavy = BaseMeasure(measure.rows_base * times)
     many = BaseMeasure(measure.rows_base[index])
     density = density / heavy.integral(density)
+    if exactly:  # what some rows weigh together, however that is rounded
+        lightest = density <= np.quantile(density, delta)
+        delta = float((heavy.rows_base * density)[lightest].sum())
     once = mask(shown_rows(density, delta, heavy), heavy.rows)
     np.testing.assert_array_equal(
         mask(shown_rows(density[index], delta, many), many.rows), once[index]
