@@ -25,6 +25,7 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.estimators.holdout import held_out
 
 BINARY = make_classification(400, 8, n_informative=4, flip_y=0.15, random_state=0)
 WINE = load_wine(return_X_y=True)
@@ -256,6 +257,23 @@ def test_the_fraction_of_every_class_is_held_out(fraction):
     for label in range(3):
         held = 1.0 - trained[y == label].mean()
         assert fraction <= held <= fraction + 0.06
+
+
+def test_a_fraction_that_rows_hold_exactly_is_not_exceeded():
+    """Whatever way its parts are rounded, for a row of weight three as for the row three times."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        times = rng.integers(1, 4, rng.integers(3, 60))
+        X, repeat = rng.random((len(times), 2)), np.repeat(np.arange(len(times)), times)
+        fraction = rng.integers(1, len(repeat)) / len(repeat)
+        labels, ones = np.zeros(len(times), dtype=np.intp), np.ones(len(repeat))
+        once = held_out(X, labels, 1, times.astype(float), fraction, seed)
+        again = held_out(X[repeat], labels[repeat], 1, ones, fraction, seed)
+        np.testing.assert_array_equal(again, once[repeat])
+    for n in range(10, 400, 10):
+        labels = np.zeros(n, dtype=np.intp)
+        held = held_out(np.arange(float(n))[:, None], labels, 1, np.ones(n), 0.1, 0)
+        assert held.sum() == n // 10
 
 
 def test_another_seed_holds_out_other_rows():
