@@ -47,6 +47,27 @@ def test_rows_come_in_the_order_of_place_over_density(seed, n, share):
         assert np.isclose(1.0 / floor, near, rtol=1e-12).any()
 
 
+@given(seed=st.integers(0, 10_000), n=st.integers(3, 60))
+@examples(200)
+def test_a_share_that_rows_hold_exactly(seed, n):
+    """Their place decides, not how sums are rounded: a row of weight three is the row three times."""
+    rng = np.random.default_rng(seed)
+    density, places, times = rng.exponential(size=n), rng.random(n), rng.integers(1, 4, n)
+    repeat = np.repeat(np.arange(n), times)
+    order = np.argsort(places / density)
+    kept = rng.integers(1, n)
+    share = times[order[:kept]].sum() / len(repeat)
+    rows, floor = sampled_rows(density, places, share, BaseMeasure(times.astype(float)))
+    many, same = sampled_rows(
+        density[repeat], places[repeat], share, BaseMeasure(np.ones(len(repeat)))
+    )
+    np.testing.assert_array_equal(rows, np.sort(order[:kept]))
+    np.testing.assert_array_equal(np.unique(repeat[many]), rows)
+    first_left_out = order[kept]
+    assert np.isclose(1.0 / floor, (places / density)[first_left_out], rtol=1e-12)
+    assert same == floor
+
+
 def test_the_sample_stands_for_the_distribution():
     """Sums over the sample with lifted densities are those over all rows, on average over places."""
     rng = np.random.default_rng(0)

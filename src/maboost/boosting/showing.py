@@ -261,11 +261,12 @@ def sampled_rows(
     """
     rows = measure.of_rows
     keys = _keys(row_density, places, draws, rows)
+    share *= 1.0 + 1e-12  # what is met exactly is met, whatever way a sum was rounded
     level = lower_tail(keys, rows.entries, share, rows).level
     last = min(level, _LAST)
     parts = rows.threads.over(len(keys), lambda a, b: a + np.flatnonzero(keys[a:b] <= last))
     chosen = np.concatenate(parts)
-    if rows.total(rows.entries[chosen]) > share * (1.0 + 1e-12):
+    if rows.total(rows.entries[chosen]) > share:
         below = chosen[keys[chosen] < level]
         if rows.comm.allreduce(np.array([below.size], dtype=np.int64), "sum")[0] > 0:
             chosen = below
