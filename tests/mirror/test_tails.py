@@ -67,6 +67,21 @@ def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike, ra
     assert found.integral == pytest.approx(integral, abs=1e-12 * scale)
 
 
+@given(seed=seeds, n=st.integers(2, 12), alike=st.booleans())
+@examples(200)
+def test_where_a_sample_says_to_look_changes_nothing(seed, n, alike):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.normal(size=n).round(1), np.full(n, 0.25)
+    target = 0.25 * rng.integers(1, n + 1)  # exact, as sums of it are: met just below some value
+    said = tuple(np.sort(rng.choice([*values, -np.inf, np.inf], 2)).tolist())
+    limits = {"_FEW": 0, "_ALIKE": rng.choice([0, n - 1]), "_guess": lambda *_: said}
+    with mock.patch.multiple(tails, **limits):
+        found = lower_tail(values, 0.25 if alike else weights, target, BaseMeasure(np.ones(n)))
+    level, below, integral = by_sorting(values, weights, target)
+    assert (found.level, found.below) == (level, below)
+    assert found.integral == pytest.approx(integral, abs=1e-12)
+
+
 @given(seed=seeds, n=st.integers(1, 30), few=FEW)
 @examples(60)
 def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n, few):
