@@ -210,6 +210,32 @@ def test_shards_agree_on_samples_and_rounds():
     assert on_shards(3, lambda comm: records(comm, parts[comm.rank])) == [alone] * 3
 
 
+@pytest.mark.parametrize(("skill", "everybody"), [(0.6, False), (0.51, True)])
+def test_rounds_are_repeated_with_the_samples_they_held(skill, everybody):
+    n = 300
+    problem = random_problem(np.random.default_rng(2), n=n, pool=30, skill=skill)
+    booster = replace(maboost("euclidean"), trim=Budget(share=0.1))
+
+    def new():
+        run = problem.run(booster)
+        run.finder.places = np.random.default_rng(0).random(n)
+        return run
+
+    first = new()
+    done = [next(first) for _ in range(16)]
+    assert len(set(first.samples)) < 16  # some were held
+    assert (min(first.samples) < 0) == everybody  # a round of all rows
+    for begin in range(1, 15):
+        second = new()
+        for round, number in zip(done[:begin], first.samples, strict=False):
+            second.repeat(round.hypothesis, round.record, number)
+        again = [next(second) for _ in range(2)]
+        assert second.samples == first.samples[: begin + 2]
+        assert [replace(r.record, seconds=0.0) for r in again] == [
+            replace(r.record, seconds=0.0) for r in done[begin : begin + 2]
+        ]
+
+
 @pytest.mark.parametrize("sparsity", [0.5, 0.9, 0.97])
 def test_the_budget_is_met_in_every_round_and_the_certificate_is_exact(sparsity):
     model = SparseBoostClassifier(n_estimators=40, sparsity=sparsity, random_state=0).fit(X, Y)
