@@ -60,8 +60,11 @@ def test_rows_are_accepted_with_their_weight():
 def test_no_row_of_a_batch_is_lost_between_rounds():
     X = np.arange(100.0)[:, None]
     filter = Filter([(X, np.ones(100, dtype=int))], np.random.RandomState(0))
-    seen = [filter.draw(lambda X: np.zeros(len(X)), 30, 10**6).rows()[0][:, 0] for _ in range(3)]
+    found = [filter.draw(lambda X: np.zeros(len(X)), 30, 10**6) for _ in range(3)]
+    seen = [batch.rows()[0][:, 0] for batch in found]
     np.testing.assert_array_equal(np.concatenate(seen), np.arange(90.0))
+    # nor counted before its round
+    assert [(batch.drawn, batch.wrong) for batch in found] == [(30, 30)] * 3
 
 
 def test_the_first_round_sees_the_stream_as_it_is():
