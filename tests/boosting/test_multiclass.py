@@ -243,3 +243,13 @@ def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, 
 
     best = minimize_scalar(loss, bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-10}).x
     assert probability_scale(margins, BaseMeasure(base), doubt) == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("margin", [0.01, 1.0, 1e4])
+def test_votes_of_any_size_are_scaled_to_the_doubt(margin, n_classes):
+    """Where all margins are the same, the probability of what is wrong is the doubt."""
+    margins = np.full((4, n_classes - 1), margin)
+    scale = probability_scale(margins, BaseMeasure(np.ones(4)), doubt=0.1)
+    wrong = (n_classes - 1) * np.exp(-scale * margin)
+    assert wrong / (1.0 + wrong) == pytest.approx(0.1)
