@@ -162,6 +162,33 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
     assert not hasattr(new, "classes_")
 
 
+class FailsOnce(DecisionTreeClassifier):
+    """Fails as soon as it has been fitted so many times."""
+
+    left = 1000
+
+    def fit(self, X, y, sample_weight=None):
+        FailsOnce.left -= 1
+        if FailsOnce.left == 0:
+            raise RuntimeError("out of order")
+        return super().fit(X, y, sample_weight)
+
+
+def test_a_fit_that_fails_while_it_goes_on_can_go_on_later(monkeypatch):
+    X, y = BINARY
+    model = MABoostClassifier(
+        FailsOnce(max_depth=1), n_estimators=4, warm_start=True, random_state=0
+    )
+    model.fit(X, y).set_params(n_estimators=8)
+    monkeypatch.setattr(FailsOnce, "left", 3)
+    with pytest.raises(RuntimeError, match="out of order"):
+        model.fit(X, y)
+    assert len(model) == 4
+    whole = clone(model).fit(X, y)
+    assert model.fit(X, y).certificate_ == whole.certificate_
+    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+
+
 def test_a_score_that_is_no_number_is_refused():
     X, y = BINARY
     model = MABoostClassifier(
