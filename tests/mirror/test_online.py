@@ -57,6 +57,11 @@ def test_regret_stays_below_its_bound(name, kind, update, seed, optimistic, rate
     game = OnlineMirrorDescent(
         n, rate, regularizer, domain, update, optimistic=optimistic, base=base
     )
+    # before the first loss: how far the densest point there can be is from the base measure
+    share = base / base.sum()
+    k = min(float(np.minimum(domain.row_caps(), 1.0 / share).max()), regularizer.upper)
+    at, zero, one = regularizer.phi(np.array([k, 0.0, 1.0]))
+    assert rate * game.regret_bound == pytest.approx((at - zero) / k + zero - one, abs=1e-9)
     losses = random_losses(rng, 25, n)
     paid = play(game, losses)
     assert game.loss == pytest.approx(paid, abs=1e-9)
