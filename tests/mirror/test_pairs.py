@@ -101,6 +101,18 @@ def test_codes_need_not_fit_sixteen_bits():
     assert coded.codes.max() > 1 << 16
 
 
+def test_labels_need_not_fit_eight_bits():
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(300)
+    game = Game(labels, 300)
+    answers, leaves = rng.dirichlet(np.ones(300), 2), rng.integers(0, 2, 300).astype(np.int32)
+    coded = game.coded_loss(answers, leaves, Threads())
+    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    own = game.rewards(np.ones(300 * 299))[np.arange(300), labels]
+    np.testing.assert_array_equal(own, 299.0)
+    np.testing.assert_array_equal(game.predicted(np.ones(300 * 299)), labels)
+
+
 def test_a_tree_that_answers_too_much_is_told_so():
     leaves = np.zeros(2, dtype=np.int32)
     with pytest.raises(ValueError, match=r"loses between -1\.5 and 1\.5"):
