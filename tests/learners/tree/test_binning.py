@@ -115,6 +115,35 @@ def test_sparse_equals_dense():
         np.testing.assert_array_equal(found[1], expected[1])
 
 
+def test_sparse_columns_without_zeros_and_entries_that_stand_twice():
+    rng = np.random.default_rng(6)
+    dense = rng.integers(1, 5, size=(50, 2)) * np.array([1.0, 2.0])
+    dense[::2, 1] = 0.0
+    rows, columns = np.nonzero(dense)
+    halves = 0.5 * np.tile(dense[rows, columns], 2)
+    pairs = sp.coo_matrix((halves, (np.tile(rows, 2), np.tile(columns, 2))), shape=dense.shape)
+    order = np.argsort(pairs.col, kind="stable")
+    ends = np.searchsorted(pairs.col[order], np.arange(3))
+    twice = sp.csc_matrix((pairs.data[order], pairs.row[order], ends), shape=dense.shape)
+    expected = find_bins(dense, np.ones(50))
+    for made in (sp.csr_matrix(dense), sp.csc_matrix(dense), twice):
+        size = made.nnz
+        bins = find_bins(made, np.ones(50))
+        for ours, theirs in zip(bins.edges, expected.edges, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(bin_columns(made, bins)[0], bin_columns(dense, expected)[0])
+        assert made.nnz == size  # what was given stays as it is
+
+
+def test_equal_contents_have_equal_hashes():
+    """Zeros of either sign are one value, and so are all kinds of NaN."""
+    odd = np.array([0x7FF8000000000001, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
+    table = np.array([[0.0, np.nan], [-0.0, odd[0]], [0.0, odd[1]], [0.0, 1.0]])
+    first, *alike, other = content.hash_rows(table, Threads()).tolist()
+    assert alike == [first, first]
+    assert other != first
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64, bool])
 def test_dtypes(dtype):
     rng = np.random.default_rng(5)
