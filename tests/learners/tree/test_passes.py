@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maboost.learners.tree import histogram, partition
-from maboost.learners.tree.histogram import class_histograms
+from maboost.learners.tree.histogram import class_histograms, reward_histograms
 from maboost.learners.tree.layout import ROOM
+from maboost.learners.tree.packing import Packing, channels_of
 from maboost.learners.tree.partition import Cut, divide_rows, number_rows
 from maboost.threads import Threads
 
@@ -49,6 +50,31 @@ def test_histograms_by_row_and_by_column_are_plain_sums(seed, n, columns, kept, 
     found = class_histograms(binned, by_column, nodes, cells, labels, pool)
     for node, hist in zip(nodes, found, strict=True):
         np.testing.assert_array_equal(hist, brute_force(binned, node, cells, labels))
+
+
+@pytest.mark.parametrize("classes", [3, 7, 8, 12])
+def test_histograms_of_rewards_are_plain_sums(classes):
+    """Four channels, eight, and more."""
+    rng = np.random.default_rng(classes)
+    binned = rng.integers(0, 256, size=(500, 3)).astype(np.uint8)
+    rewards = rng.integers(-(1 << 40), 1 << 40, size=(500, channels_of(classes)))
+    nodes = np.split(rng.permutation(500).astype(np.int32), [100, 100, 320])
+    for node, hist in zip(
+        nodes, reward_histograms(binned, nodes, rewards, Threads(2, block=64)), strict=True
+    ):
+        expected = np.zeros((3, ROOM, rewards.shape[1]), dtype=np.int64)
+        for j in range(3):
+            np.add.at(expected[j], binned[node, j], rewards[node])
+        np.testing.assert_array_equal(hist, expected)
+
+
+@settings(deadline=None, derandomize=True)
+@given(rows=st.integers(1, 1 << 31), total=st.floats(1e-300, 1e300))
+def test_a_cell_holds_all_rows_and_their_weight(rows, total):
+    packing = Packing.of(rows, total)
+    weight = int(total / packing.unit) + rows // 2 + 1  # half a unit too many each, at most
+    assert rows < 1 << packing.count_bits
+    assert (weight << packing.count_bits) + rows < 1 << 63
 
 
 @settings(deadline=None, max_examples=40)
