@@ -234,6 +234,110 @@ def test_min_samples_and_min_weight():
     assert share.min() >= 0.1 - 1e-9
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("votes", [False, True])
+def test_the_first_of_equal_splits_is_taken(n_classes, votes):
+    """A cut at either end is as good, and so are both columns."""
+    X, y = np.repeat(np.arange(4.0), 3)[:, None], np.repeat([0, 1, 1, 0], 3)
+    y[[1, 10]] = 1  # on either end, so that a vote changes
+    rewards = None
+    if n_classes > 2:
+        rewards = Game(y, n_classes).rewards(np.full(12 * (n_classes - 1), 1 / (n_classes - 1)))
+    h, _ = tree_of(
+        np.hstack([X, X]), y, np.ones(12), n_classes=n_classes, rewards=rewards, max_depth=1,
+        votes=votes,
+    )  # fmt: skip
+    assert (h.tree.feature[0], h.tree.threshold[0]) == (0, 0.5)
+
+
+def test_categories_of_several_classes_are_ordered_by_the_heaviest_class():
+    """All of its categories go one way, however the others lie between them."""
+    column = np.repeat(np.arange(6.0), 10)
+    y = np.repeat([2, 0, 2, 1, 2, 1], 10)
+    rewards = Game(y, 3).rewards(np.full(120, 0.5))
+    h, _ = tree_of(
+        column[:, None], y, np.ones(60), n_classes=3, rewards=rewards, max_depth=1,
+        categorical=np.array([True]),
+    )  # fmt: skip
+    assert set(h.tree.categories[0]) in ({0.0, 2.0, 4.0}, {1.0, 3.0, 5.0})
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 8), st.sampled_from([2, 3]), st.booleans())
+def test_a_stump_of_leaves_large_enough_is_the_best_of_these(seed, least, n_classes, by_weight):
+    """Leaves of just so many rows, or of just that share of the weight, are allowed."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.permutation(16), rng.permutation(16)]).astype(float)
+    y = rng.integers(0, n_classes, size=16)
+    rule = {"min_weight_fraction_leaf": least / 16} if by_weight else {"min_samples_leaf": least}
+    rewards = None
+    earnings = np.column_stack([1 - 2 * y, 2 * y - 1]).astype(float)
+    if n_classes > 2:
+        earnings = rewards = Game(y, n_classes).rewards(np.full(2 * 16, 0.5))
+    h, producer = tree_of(
+        X, y, np.ones(16), n_classes=n_classes, rewards=rewards, max_depth=1, votes=True, **rule
+    )
+    best = earnings.sum(axis=0).max()
+    for column in X.T:
+        for cut in np.unique(column):
+            left = column <= cut
+            if least <= left.sum() <= 16 - least:
+                best = max(best, sum(earnings[side].sum(axis=0).max() for side in (left, ~left)))
+    scores = producer.training_scores(h)
+    if n_classes == 2:
+        scores = np.column_stack([scores < 0.0, scores > 0.0])
+    assert np.sum(earnings * scores) == pytest.approx(best, abs=1e-9)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([-1, 1]), st.booleans())
+def test_constraints_hold_at_every_point(seed, direction, best_first):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 10, size=(200, 2)).astype(float)
+    y = (np.sin(2 * X[:, 0]) + np.cos(X[:, 1]) + rng.normal(size=200) > 0).astype(int)
+    rules = {"max_depth": None, "max_leaf_nodes": 30} if best_first else {"max_depth": 8}
+    h, producer = tree_of(X, y, rng.exponential(size=200), monotone=(direction, 0), **rules)
+    points = np.array(list(itertools.product(np.arange(10.0), repeat=2)))
+    scores = h.scores(points).reshape(10, 10)
+    assert np.all(direction * np.diff(scores, axis=0) >= 0.0)
+    np.testing.assert_array_equal(h.scores(X), producer.training_scores(h))
+
+
+def test_a_node_of_just_two_leaves_is_split():
+    X = np.repeat(np.array(list(itertools.product((0.0, 1.0), repeat=2))), 4, axis=0)
+    y = X.any(axis=1).astype(int)
+    h, producer = tree_of(X, y, np.ones(16), max_depth=2, min_samples_leaf=4)
+    np.testing.assert_array_equal(producer.training_scores(h), 2.0 * y - 1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_is_no_gain(seed):
+    """Every value has one row of class zero and two of class one: no split tells anything."""
+    X, y = np.repeat(np.arange(20.0), 3)[:, None], np.tile([0, 1, 1], 20)
+    w = np.repeat(np.random.default_rng(seed).exponential(size=20), 3)
+    assert len(tree_of(X, y, w, max_depth=3)[0].tree.feature) == 1
+
+
+def test_a_last_split_that_changes_no_vote_is_not_made():
+    X, y = np.repeat([0.0, 1.0], 10)[:, None], np.repeat([0, 1, 1, 1], 5)
+    y[0] = 1
+    assert len(tree_of(X, y, np.ones(20), max_depth=1, votes=True)[0].tree.feature) == 1
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_with_unseen_categories_stay_as_they_are(order):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, size=(60, 2)).astype(float)
+    h, _ = tree_of(X, (X[:, 0] % 2).astype(int), np.ones(60), categorical=np.array([True, False]))
+    rows = np.array(X, order=order)
+    rows[::3, 0] = 99.0
+    before = rows.copy()
+    scores = h.scores(rows)
+    np.testing.assert_array_equal(rows, before)
+    before[::3, 0] = np.nan
+    np.testing.assert_array_equal(scores, h.scores(before))
+
+
 def test_monotonic_constraint_holds():
     rng = np.random.default_rng(11)
     X = rng.uniform(-1, 1, size=(2000, 2))
