@@ -272,15 +272,13 @@ class _Growth:
 
         Which is smaller is a question of all shards, so that all count the same nodes.
         """
-        counted, subtracted = [], []
+        divided = []
         for node, *children in families:
             small, large = sorted(children, key=lambda child: child.count)
-            if self.may_split(large) or self.may_split(small):
-                counted.append(small)
-                if self.may_split(large):
-                    subtracted.append((node, small, large))
-        self.count_histograms(counted)
-        for node, small, large in subtracted:
+            if self.may_split(large):  # where the smaller may be, so may the other
+                divided.append((node, small, large))
+        self.count_histograms([small for _, small, _ in divided])
+        for node, small, large in divided:
             assert node.hist is not None
             assert small.hist is not None
             node.hist -= small.hist
@@ -328,9 +326,7 @@ class _Growth:
             if missing > 1:
                 self.give_histograms(families)
                 consider(list(families[0][1:]))
-        for _, id in queue:
-            self.nodes[id].split = None
-            self.leaves.append(self.nodes[id])
+        self.leaves += [self.nodes[id] for _, id in queue]
 
 
 class Grown(NamedTuple):
