@@ -58,6 +58,26 @@ def test_the_worst_margin_of_a_row():
     np.testing.assert_array_equal(two.worst_margins(np.array([1.0, -1.0])), [1.0, -1.0])
 
 
+@examples(60)
+@given(seeds, st.integers(2, 6))
+def test_the_predicted_class_is_the_one_of_most_votes(seed, n_classes):
+    """By a table of votes; a row whose own class is not alone in front is given a wrong one."""
+    rng = np.random.default_rng(seed)
+    game, votes = (
+        Game(rng.integers(0, n_classes, 20), n_classes),
+        rng.integers(0, 3, (20, n_classes)),
+    )
+    margins = np.concatenate(
+        [votes[i, label] - np.delete(votes[i], label) for i, label in enumerate(game.labels)]
+    )
+    for label, row, found in zip(game.labels, votes, game.predicted(margins * 1.0), strict=True):
+        rivals = np.delete(row, label)
+        if row[label] > rivals.max():
+            assert found == label
+        else:
+            assert found == np.delete(np.arange(n_classes), label)[np.argmax(rivals)]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.1, -1.1])
 def test_scores_out_of_range_are_refused(bad):
     with pytest.raises(ValueError, match=r"scores outside \[-1, 1\]"):

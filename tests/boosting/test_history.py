@@ -6,10 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from tests.helpers import random_problem, rounds
+from tests.helpers import Problem, random_problem, rounds
 
 from maboost import boosting
-from maboost.boosting import History, Record
+from maboost.boosting import Game, History, Record
+from maboost.boosting.game import Validation
 
 
 def record(**values):
@@ -82,6 +83,36 @@ def test_what_a_run_writes_down():
         assert r.error_bound == pytest.approx(1.0 / (1.0 + 2.0 * run.gain))
         before = run.state.density
     assert r.round == 6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_tie_is_an_error_wherever_errors_are_counted(n_classes):
+    """Of six rows the last two are abstained on: overall, on a source, where they watch, and by pair."""
+    labels = np.arange(6) % n_classes
+    scores = np.eye(n_classes)[labels]
+    scores[4:] = 1.0 / n_classes
+    table = scores[:, 1] - scores[:, 0] if n_classes == 2 else scores
+    problem = Problem(labels, np.ones(6), table[None], n_classes)
+    run = problem.run(boosting.maboost(step="paper"))
+    game, base = Game(labels[3:], n_classes), np.full(3, 1.0 / 3.0)
+    run.validation = Validation(np.arange(3, 6), game, base)
+    run.validation_margins = np.zeros(3 * game.width)
+    run.groups = {"some": np.arange(6) >= 2, "sure": np.arange(6) < 4}
+    round = next(run)
+    assert round.record.train_error == pytest.approx(1.0 / 3.0)
+    assert round.record.val_error == pytest.approx(2.0 / 3.0)
+    assert round.group_errors == {"some": pytest.approx(0.5), "sure": 0.0}
+    assert run.error == pytest.approx(1.0 / 3.0)
+
+
+def test_one_round_that_is_not_exact_is_enough():
+    problem = random_problem(np.random.default_rng(2), n=30, pool=8)
+    run = problem.run(boosting.maboost())
+    next(run)
+    assert run.exact
+    run.exact = False
+    next(run)
+    assert not run.exact
 
 
 @pytest.mark.parametrize("name", ["sparseboost", "madaboost"])
