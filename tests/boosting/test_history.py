@@ -10,7 +10,9 @@ from tests.helpers import Problem, random_problem, rounds
 
 from maboost import boosting
 from maboost.boosting import Game, History, Record
+from maboost.boosting.certificate import ErrorBound
 from maboost.boosting.game import Validation
+from maboost.mirror import BaseMeasure
 
 
 def record(**values):
@@ -140,3 +142,17 @@ def test_a_certificate_of_no_rounds_promises_nothing():
     assert (none.rounds, none.gain, none.error_bound, none.measured_error) == (0, 0.0, 1.0, 1.0)
     assert (none.margin_bound, none.best_margin_bound) == (-math.inf, 1.0)
     assert not none.exact
+
+
+def test_rounds_to_the_floor_can_be_counted():
+    """What the domain promises at best is reached, and is not out of reach."""
+    ascent = boosting.smooth(4.0).ascent
+    bound = ErrorBound.of(ascent, BaseMeasure(np.ones(100)))
+    now = boosting.Certificate(
+        "Entropy", "CappedSimplex", "active", rounds=3, gain=0.3, error_bound=bound(0.3),
+        measured_error=0.1, margin_bound=0.1, soft_margin=0.2, min_margin=0.2, best_margin_bound=0.3,
+        exact=True, floor=bound.floor, stopped="3 rounds are done", last_gain=0.1, bound=bound,
+    )  # fmt: skip
+    assert bound.floor == 0.25
+    assert now.rounds_needed(0.25) == math.ceil((math.log(4.0) - 0.3) / 0.1)
+    assert now.rounds_needed(0.2499) is None
