@@ -338,6 +338,15 @@ def test_rows_with_unseen_categories_stay_as_they_are(order):
     np.testing.assert_array_equal(scores, h.scores(before))
 
 
+@pytest.mark.parametrize("depth", [1, 7])
+def test_missing_values_may_leave_all_others_behind(depth):
+    X = np.repeat([np.nan, 1.0, 2.0, 3.0], 5)[:, None]
+    y = np.isnan(X[:, 0]).astype(int)
+    h, producer = tree_of(X, y, np.ones(20), max_depth=depth)
+    np.testing.assert_array_equal(h.scores(X), 2.0 * y - 1.0)
+    np.testing.assert_array_equal(producer.training_scores(h), 2.0 * y - 1.0)
+
+
 def test_monotonic_constraint_holds():
     rng = np.random.default_rng(11)
     X = rng.uniform(-1, 1, size=(2000, 2))
