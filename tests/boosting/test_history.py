@@ -156,3 +156,8 @@ def test_rounds_to_the_floor_can_be_counted():
     assert bound.floor == 0.25
     assert now.rounds_needed(0.25) == math.ceil((math.log(4.0) - 0.3) / 0.1)
     assert now.rounds_needed(0.2499) is None
+    source = boosting.certificate.GroupBound(0.5, 0.2, 1.0, 1.0)
+    done = History([record(gain=0.3), record(gain=1.0)], {"a": [0.4, 0.1]})
+    group = dataclasses.replace(now, groups={"a": source}).upto(done, "2 rounds").groups["a"]
+    assert group.measured_error == 0.1  # after the last round
+    assert group.error_bound == pytest.approx(math.exp(-1.3) / 0.5)
