@@ -13,6 +13,7 @@ from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
 from maboost.boosting.trimming import shown_rows
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
+from maboost.mirror.coded import Coded
 
 
 @st.composite
@@ -225,3 +226,27 @@ def test_a_refit_shows_more_rows_before_the_run_is_given_up(mass, monkeypatch):
     assert learner.calls[0] == n
     some, more, everything = learner.calls[1:]
     assert some < more < everything == n
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("lifted", [False, True])
+@pytest.mark.parametrize("some", [False, True])
+def test_the_estimate_is_the_mean_and_variance_over_the_rows_shown(width, lifted, some):
+    """Against numpy, by weights: the base measure times the density as it was shown."""
+    rng = np.random.default_rng(width)
+    measure = BaseMeasure(rng.uniform(0.5, 2.0, 50), width)
+    density, codes = rng.exponential(size=50 * width), rng.integers(0, 5, 50 * width)
+    values = rng.uniform(-1.0, 1.0, 5)
+    rows = np.sort(rng.permutation(50)[:20]) if some else None
+    picked = np.arange(50) if rows is None else rows
+    lift = rng.uniform(1.0, 3.0, len(picked)) if lifted else None
+    weights = (measure.entries * density).reshape(50, width)[picked]
+    if lift is not None:
+        weights = weights * lift[:, None]
+    losses = values[codes].reshape(50, width)[picked]
+    mean = np.average(losses, weights=weights)
+    variance = np.average((losses - mean) ** 2, weights=weights)
+    shown = Shown(rows, lift, Sample())
+    for direction in (values[codes], Coded(values, codes.astype(np.uint16))):
+        found = shown.estimate(direction, density, measure)
+        np.testing.assert_allclose([found.edge, found.variance], [-mean, variance], rtol=1e-12)
