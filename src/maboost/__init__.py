@@ -43,7 +43,7 @@ _LATER = {  # names that are imported when they are first asked for, and where f
     "load_model": "maboost.io.model_file",
     "write_report": "maboost.report",
 }
-_MODULES = ("data", "distributed", "plot", "testing")  # the same
+_MODULES = ("data", "distributed", "plot", "testing")  # and modules
 
 
 def __getattr__(name: str) -> Any:

@@ -22,10 +22,15 @@ from maboost import (
 
 
 def check(model, count, X, y, seed=0, **rows):
+    return check_parts(model, [shares(len(y), count, np.random.default_rng(seed))], X, y, **rows)
+
+
+def check_parts(model, divisions, X, y, **rows):
+    """Every shard of every division has the model of all rows."""
     whole = clone(model).fit(X, y, **rows)
-    parts = shares(len(y), count, np.random.default_rng(seed))
-    for shard in fit_shards(model, parts, X, y, **rows):
-        assert_same(shard, whole)
+    for parts in divisions:
+        for shard in fit_shards(model, parts, X, y, **rows):
+            assert_same(shard, whole)
     return whole
 
 
@@ -162,9 +167,7 @@ def test_shards_of_one_class_and_empty_ones():
     X, y = table(200)
     parts = [np.flatnonzero(y == 1), np.arange(0), np.flatnonzero(y == 0)]
     model = MABoostClassifier(n_estimators=6, random_state=0, early_stopping=True)
-    whole = clone(model).fit(X, y)
-    for shard in fit_shards(model, parts, X, y):
-        assert_same(shard, whole)
+    check_parts(model, [parts], X, y)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -177,10 +180,8 @@ def test_sources_that_have_a_shard_each(regularizer, classes):
         n_estimators=4, error_limits={"trusted": None, "scraped": 0.2}, regularizer=regularizer,
         random_state=0,
     )  # fmt: skip
-    whole = clone(model).fit(X, y, sample_domain=source)
-    for parts in ([np.arange(60), np.arange(60, 120)], [np.arange(120), np.arange(0)]):
-        for shard in fit_shards(model, parts, X, y, sample_domain=source):
-            assert_same(shard, whole)
+    divisions = [np.arange(60), np.arange(60, 120)], [np.arange(120), np.arange(0)]
+    check_parts(model, divisions, X, y, sample_domain=source)
 
 
 def test_a_cap_that_the_rows_of_one_shard_come_near():
@@ -188,21 +189,16 @@ def test_a_cap_that_the_rows_of_one_shard_come_near():
     X, y = table(60)
     weight = np.repeat([1e-15, 1.0], 30)
     model = SmoothBoostClassifier(n_estimators=3, smoothness=1e17, random_state=0)
-    whole = clone(model).fit(X, y, sample_weight=weight)
-    for parts in ([np.arange(30), np.arange(30, 60)], [np.arange(60), np.arange(0)]):
-        for shard in fit_shards(model, parts, X, y, sample_weight=weight):
-            assert_same(shard, whole)
+    divisions = [np.arange(30), np.arange(30, 60)], [np.arange(60), np.arange(0)]
+    check_parts(model, divisions, X, y, sample_weight=weight)
 
 
 def test_a_sample_without_a_row_of_some_shard():
     """Most rows are in the sample; of a shard of one row often none is, and it reads nothing all the same."""
     X, y = table(80)
     model = SparseBoostClassifier(n_estimators=8, sparsity=0.1, random_state=0)
-    whole = clone(model).fit(X, y)
-    for alone in range(0, 80, 11):
-        parts = [np.array([alone]), np.delete(np.arange(80), alone)]
-        for shard in fit_shards(model, parts, X, y):
-            assert_same(shard, whole)
+    divisions = [[np.array([j]), np.delete(np.arange(80), j)] for j in range(0, 80, 11)]
+    check_parts(model, divisions, X, y)
 
 
 def test_one_class_in_all():

@@ -14,7 +14,8 @@ from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, see
 
 from maboost import messages
 from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
-from maboost.mirror.tails import linear_minimum, lower_tail
+from maboost.mirror.linear import linear_minimum
+from maboost.mirror.tails import lower_tail
 
 
 def by_sorting(values: np.ndarray, weights: np.ndarray, target: float) -> tuple:

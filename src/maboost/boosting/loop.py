@@ -25,9 +25,9 @@ from maboost.boosting.settling import RowSums, Settled, settle
 from maboost.boosting.showing import Sample
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.memory import keep_freed_arrays
+from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.steps import Situation, scaled
-from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Run"]
 

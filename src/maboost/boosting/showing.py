@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maboost.comm import reproducible_sums
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import lower_tail
+from maboost.mirror.tails import TIE, lower_tail
 
 __all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "sampled_rows", "support_rows"]
 
@@ -261,7 +261,7 @@ def sampled_rows(
     """
     rows = measure.of_rows
     keys = _keys(row_density, places, draws, rows)
-    share *= 1.0 + 1e-12  # what is met exactly is met, whatever way a sum was rounded
+    share *= 1.0 + TIE
     level = lower_tail(keys, rows.entries, share, rows).level
     last = min(level, _LAST)
     parts = rows.threads.over(len(keys), lambda a, b: a + np.flatnonzero(keys[a:b] <= last))

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from maboost.boosting.showing import Sample, Showing, Shown, Weighed, support_rows
 from maboost.comm import reproducible_sums
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import lower_tail
+from maboost.mirror.tails import TIE, lower_tail
 
 __all__ = ["Trim", "shown_rows"]
 
 Array = NDArray[np.float64]
 
 _PAYS = 0.5  # of the rows or less: to pick out more costs as much as to read all in their order
-_AT_MOST = 1.0 + 1e-12  # what is met exactly is met, whatever way a sum was rounded
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _pays(rows: NDArray[np.intp] | None, row_density: Array, measure: BaseMeasur
     """Whether some rows are few enough among those of positive density, over all shards."""
     shown = measure.entries if rows is None else measure.entries[rows]
     some, whole = reproducible_sums([shown, measure.entries[row_density > 0.0]], measure.comm)
-    return some <= _PAYS * whole * _AT_MOST
+    return some <= _PAYS * whole * (1.0 + TIE)
 
 
 def shown_rows(row_density: Array, mass: float, measure: BaseMeasure) -> NDArray[np.intp] | None:
@@ -89,7 +88,7 @@ def shown_rows(row_density: Array, mass: float, measure: BaseMeasure) -> NDArray
     if mass == 0.0:
         return support_rows(row_density, measure)
     weights = measure.rows_base * row_density
-    level = lower_tail(row_density, weights, mass * _AT_MOST, measure).level
+    level = lower_tail(row_density, weights, mass * (1.0 + TIE), measure).level
     least = max(level, math.ulp(0.0))
     parts = measure.threads.over(
         row_density.size, lambda a, b: a + np.flatnonzero(row_density[a:b] >= least)

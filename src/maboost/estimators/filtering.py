@@ -49,7 +49,7 @@ def boost_stream(
                 if interrupts.asked:
                     raise KeyboardInterrupt
                 if t == 1:  # rows are accepted whatever their class is
-                    model._heaviest = int(np.argmax(np.bincount(sample.rows()[1])))
+                    model._heaviest = int(np.argmax(np.bincount(np.concatenate(sample.labels))))
                 reason = _reason(model, stream, sample, size, began)
                 reason = reason or _add_round(model, stream, sample, part, random_state)
                 if not reason:  # these are no sample of the distribution after the round

@@ -17,13 +17,12 @@ from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import lower_tail
+from maboost.mirror.tails import TIE, lower_tail
 from maboost.threads import Threads
 
 __all__ = ["held_out", "held_out_shares", "places"]
 
 _HEAVY = 0.1
-_REACHED = 1.0 - 1e-12  # what is met exactly is met, whatever way a sum was rounded
 _BUCKETS = 1024  # of places, to tell contents apart without gathering them
 
 Array = NDArray[np.float64]
@@ -85,7 +84,7 @@ def held_out_shares(
 def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -> NDArray[np.bool_]:
     """The lowest places whose weight reaches the fraction, short of all of them."""
     measure = BaseMeasure(weights, comm=comm)
-    level = lower_tail(where, measure.rows_base, fraction * _REACHED, measure).level
+    level = lower_tail(where, measure.rows_base, fraction * (1.0 - TIE), measure).level
     chosen: NDArray[np.bool_] = where <= level
     if level >= measure.maximum(where):
         chosen = where < level

@@ -78,20 +78,24 @@ class Domain(Component):
                 "positive weight to train on: give one number or one a row, and those of the rows that "
                 "are left from restricted(rows)"
             )
-        for name, largest in {"row_caps": self.row_caps(), "entry_cap": self.entry_cap()}.items():
-            if not isinstance(largest, float) and np.asarray(largest).dtype.kind != "f":
-                raise ValueError(
-                    f"{type(self).__name__}: {name}() must give a float or an array of floats, got "
-                    f"{type(largest).__name__} of {np.asarray(largest).dtype}"
-                )
-            wrong = np.extract(~(np.asarray(largest) > 0.0), largest)  # or NaN
-            if wrong.size:
-                raise ValueError(
-                    f"{type(self).__name__}: {name}() must be positive, and infinite where there is no "
-                    f"cap, got {wrong[0].item()!r}"
-                )
-        if self.normalised:
+        self._check_positive("row_caps()", self.row_caps())
+        self._check_positive("entry_cap()", self.entry_cap())
+        if self.normalised and not self.unbounded:
             self._check_room(measure, "row_caps()")
+
+    def _check_positive(self, name: str, caps: Array | float) -> None:
+        given = np.asarray(caps)
+        if given.dtype.kind != "f":
+            raise ValueError(
+                f"{type(self).__name__}: {name} must give a float or an array of floats, got "
+                f"{type(caps).__name__} of {given.dtype}"
+            )
+        wrong = given[~(given > 0.0)]  # or NaN
+        if wrong.size:
+            raise ValueError(
+                f"{type(self).__name__}: {name} must be positive, and infinite where there is no "
+                f"cap, got {wrong[0].item()!r}"
+            )
 
     def _check_room(self, measure: BaseMeasure, caps: str) -> None:
         """Raise ValueError where row caps, as the user knows them, leave no distribution."""

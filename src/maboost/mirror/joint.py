@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded
+from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass
 from maboost.mirror.regularizers import Entropy, Euclidean
 from maboost.mirror.situation import Situation
-from maboost.mirror.tails import linear_minimum
 
 __all__ = ["Corrected", "joint_corrective", "shift_after", "smallest_edge"]
 

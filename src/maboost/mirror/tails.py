@@ -1,8 +1,7 @@
 r"""The lowest part of a weighted list, without sorting it.
 
-Three things are a question of this kind: the smallest value of a linear function over a capped
-simplex (fill the lowest values up to their caps), the soft margin (the mean of the worst rows), and
-which of the lightest rows a learner may be spared.
+Several things are a question of this kind: the soft margin (the mean of the worst rows, as
+:mod:`maboost.mirror.linear` asks for it), which of the lightest rows a learner may be spared, which are held out.
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
 from maboost.jit import kernel
 from maboost.messages import pooled
 from maboost.mirror import kernels
-from maboost.mirror.domains import Domain
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import joined, part_of
 from maboost.threads import Threads
 
-__all__ = ["LowerTail", "linear_minimum", "lower_tail"]
+__all__ = ["TIE", "LowerTail", "lower_tail"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,6 +33,7 @@ _BUCKETS = 1024
 _SAMPLE = 8192
 _DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into buckets
 _FEW = 4096  # values that are sorted sooner than put into buckets
+TIE = 1e-12  # of a target: to be met within it is to be met, however the sums are rounded
 _ALIKE = 1 << 17  # values of one weight that are divided at a rank sooner than put into buckets
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
@@ -393,44 +392,3 @@ def lower_tail(
     held = search.weight(part.below)
     moment = moment_grid.value(*part.below[2:].tolist())
     return LowerTail(level, held, moment + (target - held) * level)
-
-
-def linear_minimum(
-    values: Array,
-    domain: Domain,
-    measure: BaseMeasure,
-    upper: float = math.inf,
-    extent: tuple[float, float] | None = None,
-    lowest: Array | None = None,
-) -> float:
-    r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
-
-    Rows fill up in ascending order, each no further than its cap, and in each row the lowest entries
-    first, none above a density of `upper`: the constraints are nested, so greedy is optimal. Off the
-    plane of mass one the distributions are all of the simplex. Where they are known: `lowest` are the rows'
-    lowest values, `extent` the least and the largest of those over all shards.
-
-    >>> import numpy as np
-    >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
-    >>> v, rows = np.array([1.0, 2.0, 3.0, 4.0]), BaseMeasure(np.ones(4))
-    >>> linear_minimum(v, Simplex(), rows), linear_minimum(v, CappedSimplex(2.0), rows)
-    (1.0, 1.5)
-    """
-    table = values.reshape(-1, measure.width)
-    if math.isinf(upper):
-        rows = values if measure.width == 1 else lowest
-        if rows is None:
-            rows = table.min(axis=1)
-        if domain.unbounded:
-            return measure.minimum(rows) if extent is None else extent[0]
-        caps = measure.reached(domain.row_caps())
-        heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
-        room: Array | float = heaviest
-        if isinstance(caps, np.ndarray) or not measure.alike:
-            room = measure.room(caps)
-        return lower_tail(rows, room, 1.0, measure, heaviest, extent).integral
-    rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
-    entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
-    row = measure.room(domain.row_caps())[:, None]
-    room = np.clip(row - rank * entry, 0.0, entry)
-    return lower_tail(values, room.reshape(-1), 1.0, measure).integral
