@@ -148,3 +148,27 @@ def test_sums_of_a_divided_array_are_those_of_the_whole():
     for count in (1, 2, 3):
         parts = Threads(count).over(values.size, lambda a, b: int(values[a:b].sum()), worth=1)
         assert sum(parts) == int(values.sum())
+
+
+def test_a_thread_that_sleeps_is_woken_only_for_more_work(monkeypatch):
+    monkeypatch.setattr(Crew, "_free", {})
+    monkeypatch.setattr("maboost.threads._WAKING", 4)
+    threads = Threads(2, block=1)
+
+    def divided(n):
+        return len(threads.over(n, lambda a, b: None, worth=10)) == 2
+
+    assert not Crew.is_awake(1)  # there is none yet
+    assert not divided(79)
+    assert divided(80)
+    (crew,) = Crew._free[1]
+    for helper in crew.helpers:
+        helper.turns = 1 << 30  # watches from its next piece of work on
+    assert divided(80)
+    assert Crew.is_awake(1)
+    assert divided(20)
+    assert not divided(19)
+    Crew._free.clear()
+    crew.dismiss()
+    assert threads.each([1, 2], lambda item: item) == [1, 2]
+    assert threads.each([], lambda item: item) == []

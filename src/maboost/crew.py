@@ -217,6 +217,12 @@ class Crew:
         Crew._all.append(self)
 
     @classmethod
+    def is_awake(cls, count: int) -> bool:
+        """Whether so many helpers are watching for work at this moment."""
+        free = cls._free.get(count, [])
+        return any(not any(helper.asleep for helper in crew.helpers) for crew in free[-1:])
+
+    @classmethod
     def run(cls, tasks: list[Callable[[], Any]]) -> list[Any]:
         """The results of all tasks, the first of which the caller does itself.
 

@@ -22,6 +22,7 @@ from maboost.crew import Crew, available_cores
 __all__ = ["PICKED", "Threads", "available_threads"]
 
 PICKED = 1 << 14  # rows picked out here and there, or of several entries, that are worth a thread
+_WAKING = 4  # times as much is worth a thread that sleeps as one that is watching for work
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -52,8 +53,8 @@ class Threads:
     block : int, default=4096
         Parts begin at multiples of it.
 
-    >>> Threads(2, block=2).over(17, lambda a, b: (a, b), worth=4)
-    [(0, 10), (10, 17)]
+    >>> Threads(2, block=2).over(33, lambda a, b: (a, b), worth=4)
+    [(0, 18), (18, 33)]
     """
 
     def __init__(self, count: int = 1, block: int = 1 << 12) -> None:
@@ -66,9 +67,16 @@ class Threads:
     ) -> list[Result]:
         """``work(start, stop)`` for parts that cover ``range(n)``, in order.
 
-        A part has at least `worth` rows (16 blocks unless told).
+        A part has at least `worth` rows (16 blocks unless told), and several times that where threads have
+        to be woken for it.
         """
-        parts = min(self.count, n // (worth or self.worth))
+        worth = worth or self.worth
+        parts = n // worth
+        if parts > 1 and not Crew.is_awake(min(parts, self.count) - 1):
+            parts = n // (_WAKING * worth)
+        return self._in_parts(n, min(parts, self.count), work)
+
+    def _in_parts(self, n: int, parts: int, work: Callable[[int, int], Result]) -> list[Result]:
         if parts <= 1:
             return [work(0, n)]
         blocks = -(-n // self.block)
@@ -97,7 +105,7 @@ class Threads:
 
         The ranges are laid end to end and divided as one, so that threads are woken once for all.
 
-        >>> Threads(2, block=2).over_many([3, 0, 14], lambda j, a, b: (a, b), worth=4)
+        >>> Threads(2, block=2).over_many([3, 0, 14], lambda j, a, b: (a, b), worth=2)
         [[(0, 3)], [], [(0, 7), (7, 14)]]
         """
         ends = list(accumulate(sizes))
@@ -128,5 +136,9 @@ class Threads:
         [2, 3, 4]
         """
         several = Threads(self.count, block=1)
-        parts = several.over(len(items), lambda a, b: [work(item) for item in items[a:b]], 1)
-        return [result for part in parts for result in part]
+        found = several._in_parts(
+            len(items),
+            min(len(items), self.count),
+            lambda a, b: [work(item) for item in items[a:b]],
+        )
+        return [result for part in found for result in part]

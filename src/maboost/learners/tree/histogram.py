@@ -27,7 +27,7 @@ _SHORT = 1 << 10  # rows whose pages stay in memory from piece to piece, however
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _BYTE, _EIGHT = np.uint64(255), np.uint64(8)
 _TALL = 1 << 12  # rows of a table that is worth reading by column
-_WORTH = 1 << 17  # values that are worth a thread and a histogram of its own
+_WORTH = 1 << 18  # values that are worth a thread and a histogram of its own
 
 
 @kernel
