@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from tests.helpers import (
     DOMAINS,
     REGULARIZERS,
@@ -168,16 +169,54 @@ def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width
 
 
 @pytest.mark.parametrize("name", REGULARIZERS)
-@pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0)], ids=repr)
-def test_newton_usually_succeeds(name, domain):
+@pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0), CappedSimplex(1.8)], ids=repr)
+@pytest.mark.parametrize("width", [1, 3])
+def test_newton_usually_succeeds(name, domain, width):
     """The fast path is not dead code."""
     met = [
-        situation(np.random.default_rng(seed), REGULARIZERS[name], domain) for seed in range(100)
+        situation(np.random.default_rng(seed), REGULARIZERS[name], domain, width=width)
+        for seed in range(100)
     ]
     met = [s for s in met if smallest_edge(s) < -0.1]
     found = [joint_corrective(s) for s in met]
     assert len(met) > 50
     assert sum(x is not None for x in found) >= 0.75 * len(met)
+
+
+@names
+@kinds
+@given(seed=seeds, width=st.sampled_from([1, 3]), step=st.sampled_from([0.1, 1.0, 6.0]))
+@examples(40)
+def test_what_a_pass_tells_newton_s_method(name, kind, seed, width, step):
+    """Mass and loss are those of the rows, each held at its cap, and the moments are their slopes."""
+    s = situation(np.random.default_rng(seed), REGULARIZERS[name], kind, width=width)
+    regularizer, measure = s.ascent.regularizer, s.measure
+    shape = measure.rows, width
+    caps = np.broadcast_to(s.ascent.domain.row_caps(), shape[:1])
+    d, base = s.direction.reshape(shape), measure.entries.reshape(shape)
+
+    def expected(step: float, shift: float) -> tuple[float, float]:
+        rows = []
+        for x, cap in zip(s.state.theta.reshape(shape) + step * d - shift, caps, strict=True):
+            top = 0.0
+            if regularizer.point(x).mean() > cap:
+                top = brentq(
+                    lambda t, x=x, cap=cap: regularizer.point(x - t).mean() - cap, 0.0, 1e3
+                )
+            rows.append(regularizer.point(x - top))
+        return np.sum(base * rows), np.sum(base * rows * d)
+
+    shift, h = s.measure.integral(step * s.direction * s.state.density), 1e-5
+    mass, loss, *moments = s.rows.sums(step, shift)
+    assume(not s.rows.clipped)
+    assert (mass, loss) == pytest.approx(expected(step, shift), rel=1e-9, abs=1e-9)
+    slopes = []
+    for along in ((h, 0.0), (0.0, -h)):
+        ends = [expected(step + k * along[0], shift + k * along[1]) for k in (-1, 0, 1)]
+        first, second = np.diff(ends, axis=0) / h
+        assume(np.abs(first - second).max() < 1e-3)  # else a row meets its cap or zero in between
+        slopes.append((first + second) / 2)
+    assert moments == pytest.approx([*slopes[1], slopes[0][1]], rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(2.0), Hypercube()], ids=repr)

@@ -14,12 +14,14 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import Projected
 from maboost.mirror.regularizers import Regularizer
 
-__all__ = ["project_generic"]
+__all__ = ["NEARBY", "capped_rows", "project_generic"]
 
 Array = NDArray[np.float64]
 
 MASS_TOLERANCE = 1e-13
 _MET = 2e-14  # of a mass of one: a guess that good is the root
+_ROUNDING = 2e-15  # of the mean of a row
+NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
 
 
 def project_generic(
@@ -71,7 +73,7 @@ def project_generic(
             center += tau
         else:
             break
-    return _settle(regularizer, point, theta, center, tau, caps, measure, bottom)
+    return _settle(regularizer, theta, center, tau, caps, measure, bottom)
 
 
 def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
@@ -98,7 +100,6 @@ def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
 
 def _settle(
     regularizer: Regularizer,
-    point: Callable[[Array], Array],
     theta: Array,
     center: float,
     tau: float,
@@ -108,45 +109,61 @@ def _settle(
 ) -> Projected:
     """The density at tau, with rows above their cap shifted down to it."""
     dual = (theta - center) - tau
-    density = point(dual)
+    density = regularizer.point(dual)
     over = measure.row_means(density) > caps
     if over.any():
-        limits = np.broadcast_to(caps, (measure.rows,))
-        if measure.width == 1:
-            density = np.where(over, limits, density)
-            dual[over] = regularizer.grad(limits[over])
-        else:
-            table = dual.reshape(measure.rows, measure.width).copy()
-            rows = theta.reshape(table.shape)[over]
-            table[over] = _capped_rows(point, rows, limits[over], regularizer.upper)
-            dual = table.reshape(-1)
-            density = point(dual)
+        shape, limits = (measure.rows, measure.width), np.broadcast_to(caps, (measure.rows,))
+        rows = theta.reshape(shape)[over]
+        its_density, its_dual = capped_rows(regularizer, rows, limits[over])
+        density = density.copy()  # it may be the dual point itself
+        density.reshape(shape)[over] = its_density
+        dual.reshape(shape)[over] = its_dual
     return Projected(density, center, tau, lambda: np.maximum(dual, bottom))
 
 
-def _capped_rows(point: Callable[[Array], Array], rows: Array, caps: Array, upper: float) -> Array:
-    """The dual points of rows shifted, each by itself, until its mean density is its cap (bisection).
+def capped_rows(regularizer: Regularizer, rows: Array, caps: Array) -> tuple[Array, Array]:
+    """Density and dual point of rows (n, width), shifted each by itself until its mean density is its cap.
 
     A shift is counted from the largest entry that is free: the cap leaves room for so many entries at
-    `upper`, and the next one may be far below them, where a shift from the top would be too coarse.
+    the regularizer's `upper`, and the next one may be far below them, where a shift from the top would be
+    too coarse.
     """
     width = rows.shape[1]
-    full = np.minimum((caps * width / upper).astype(np.intp), width - 1)
+    if width == 1:
+        return caps[:, None], regularizer.grad(caps)[:, None]
+    full = np.minimum((caps * width / regularizer.upper).astype(np.intp), width - 1)
     x = rows - np.take_along_axis(-np.sort(-rows, axis=1), full[:, None], axis=1)
+    dual = x - _shifts(regularizer.point, x, caps)[:, None]
+    return regularizer.point(dual), dual
 
-    def over(shift: Array) -> NDArray[np.bool_]:
-        mean: Array = point(x - shift[:, None]).mean(axis=1)
-        return mean > caps
 
-    low, high = np.full(len(rows), -1.0), np.ones(len(rows))
-    while (outside := over(high)).any():
+def _shifts(point: Callable[[Array], Array], x: Array, caps: Array) -> Array:
+    """How far down the mean density of each row is its cap: Newton's method in a bracket."""
+
+    def mean(at: NDArray[np.intp] | slice, shift: Array) -> Array:
+        found: Array = point(x[at] - shift[:, None]).mean(axis=1)
+        return found
+
+    low, high = np.full(len(x), -1.0), np.ones(len(x))
+    while (outside := mean(slice(None), high) > caps).any():
         high = np.where(outside, 2.0 * high, high)
-    while (outside := ~over(low)).any():
+    while (outside := mean(slice(None), low) <= caps).any():
         low = np.where(outside, 2.0 * low, low)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if np.all((middle <= low) | (middle >= high)):
+    found, left = 0.5 * (low + high), np.arange(len(x))
+    for attempt in range(400):
+        shift, cap = found[left], caps[left]
+        value, next_value = mean(left, shift), mean(left, shift + NEARBY)
+        above = value > cap
+        first, last = np.where(above, shift, low[left]), np.where(above, high[left], shift)
+        low[left], high[left], middle = first, last, 0.5 * (first + last)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = shift + NEARBY * (value - cap) / (value - next_value)
+        met = (np.abs(value - cap) <= _ROUNDING * cap) | (middle <= first) | (middle >= last)
+        met |= np.abs(new - shift) <= 4.0 * np.spacing(np.abs(shift))
+        # every eighth step halves the bracket: Newton's method alone may come from one side for ever
+        beside = ~((first < new) & (new < last)) | (attempt % 8 == 7)
+        found[left] = np.where(met, shift, np.where(beside, middle, new))
+        left = left[~met]
+        if not left.size:
             break
-        above = over(middle)
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return x - high[:, None]
+    return found

@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 _LONG = 1.0  # beyond, so many rows reach their caps that to list them takes longer than to project
 _FAR = 5.0  # beyond, nothing is known well
 _FARTHEST = 60.0  # beyond, nothing is known at all
+_LOST = 1e4  # beyond, Newton's method has lost its way: bounded densities may ask for hundreds
 CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 _NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
 
@@ -93,7 +94,7 @@ def _newton(
     whether they would do so forever, as they do where caps are close to one.
     """
     plane, scale = free_mass is None, free_mass or 1.0
-    previous, asked = math.inf, False
+    previous, asked, radius = math.inf, False, 2.0
     for _ in range(30):
         mass, loss, h00, h01, h11 = rows.sums(step, shift)
         off = 1.0 - mass if plane else 0.0
@@ -108,9 +109,10 @@ def _newton(
             return None
         move = -(down * slope + cross * off) / determinant
         drift = -(cross * slope + h11 * off) / determinant
-        damping = min(1.0, 2.0 / max(reach * abs(move), abs(drift), 1e-300))
+        damping = min(1.0, radius / max(reach * abs(move), abs(drift), 1e-300))
+        radius *= 2.0
         step, shift = step + damping * move, shift + damping * drift
-        if not 0.0 < step * reach < _FARTHEST:
+        if not 0.0 < step * reach < _LOST:
             return None
         if step * reach > _FAR and not asked:
             asked = True

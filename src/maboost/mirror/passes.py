@@ -14,8 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import FixedPoint, fixed_point, split
-from maboost.jit import kernel
+from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import (
     Coded,
@@ -26,8 +25,9 @@ from maboost.mirror.coded import (
     table_of,
 )
 from maboost.mirror.exponential import exponentials
+from maboost.mirror.generic import NEARBY, capped_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.pairs import euclidean_moments_of_rows, moments_of_rows
+from maboost.mirror.pairs import euclidean_moments_of_rows, means_of_rows, moments_of_rows
 from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
-_NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
 
 
 class Pass(Protocol):
@@ -75,9 +74,8 @@ def pass_for(
     if domain.normalised and not domain.unbounded:
         rows, width = measure.of_rows, measure.width
     if not entropy and type(ascent.regularizer) is not Euclidean:
-        limits = _Limits.of(ascent, state.density, rows)
-        its = limits, rows, 1, ascent.regularizer, state.theta, direction
-        return AnyPass(*its) if width == 1 else None
+        caps = domain.row_caps() if domain.normalised else domain.entry_cap()
+        return AnyPass(ascent.regularizer, rows, width, caps, state.theta, direction)
     if not (entropy or domain.normalised) and active and coded is not None:  # every entry by itself
         supported = Supported.of(state.density, coded, measure)
         if supported is not None:
@@ -208,28 +206,51 @@ class EntropyPass(_EveryEntry):
 
 
 @dataclass
-class AnyPass(_EveryEntry):
-    """Any regularizer, any direction. Slopes are differences: they only steer."""
+class AnyPass:
+    """Any regularizer, any direction, over all rows of `width` entries. Slopes are differences: they only steer."""
 
     regularizer: Regularizer
+    measure: BaseMeasure
+    width: int
+    caps: Array | float
     theta: Array
     direction: Array | Coded
+    clipped: bool = field(default=False, init=False)
+    by_factors: bool = field(default=False, init=False)
 
-    def part_sums(self, part: slice, step: float, shift: float) -> Integers:
-        sums, limits = np.zeros(8, dtype=np.int64), self.limits
-        for start in range(part.start, part.stop, _BLOCK):
-            block = slice(start, min(start + _BLOCK, part.stop))
-            base, caps = self.measure.base(block), part_of(limits.caps, block)
-            d = part_of_direction(self.direction, block.start, block.stop)
-            x = self.theta[block] + step * d - shift
-            u, above = self.regularizer.point(x), self.regularizer.point(x + _NEARBY)
-            slopes = np.where(u < caps, (above - u) / _NEARBY, 0.0)
-            u = np.minimum(u, caps)
-            sums[7] += np.count_nonzero(u > limits.bound)
-            np.minimum(u, limits.bound, out=u)
-            np.clip(slopes, 0.0, limits.bound, out=slopes)
-            sums[:7] += moments(base * u, base * slopes, d, limits.grid[:3])
-        return sums
+    def sums(self, step: float, shift: float) -> list[float]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.measure.integrals_of(lambda part: self._columns(part, step, shift), 5)
+
+    def _columns(self, part: slice, step: float, shift: float) -> list[Array]:
+        """Of each row the means of u, u d and slope * (1, d, d^2); at a cap only d's distance to its mean moves."""
+        shape = part.stop - part.start, self.width
+        a, b = part.start * self.width, part.stop * self.width
+        d = part_of_direction(self.direction, a, b).reshape(shape)
+        x = self.theta[a:b].reshape(shape) + step * d - shift
+        u = self.regularizer.point(x)
+        caps = np.broadcast_to(part_of(self.caps, part), shape[:1])
+        over = _means(u) > caps
+        if over.any():
+            u = u.copy()
+            u[over], x[over] = capped_rows(self.regularizer, x[over], caps[over])
+        slopes = np.maximum(self.regularizer.point(x + NEARBY) - u, 0.0) / NEARBY
+        moments = [_means(slopes * power) for power in (1.0, d, d * d)]
+        if over.any():
+            still, mean = moments[0][over], moments[1][over]
+            held = np.divide(mean * mean, still, out=np.zeros_like(still), where=still > 0.0)
+            moments[2][over] -= held
+            moments[0][over] = moments[1][over] = 0.0
+        return [_means(u), _means(u * d), *moments]
+
+
+def _means(rows: Array) -> Array:
+    """The mean over the entries of each row."""
+    if rows.shape[1] == 1:
+        return rows[:, 0]
+    means = np.empty(len(rows))
+    means_of_rows(rows.reshape(-1), means)
+    return means
 
 
 @dataclass
@@ -270,26 +291,3 @@ class SupportPass:
             step, self.values, limits.caps, limits.bound, self.measure, limits.grid
         )
         return sums
-
-
-@kernel
-def moments(w, moving, d, scale):
-    """Folded sums of w and w*d, and coarse ones of moving * (1, d, d^2): seven integers.
-
-    The moments only steer Newton's method, so their high parts are enough.
-    """
-    m_high, m_low, l_high, l_low, h0, h1, h2 = 0, 0, 0, 0, 0, 0, 0
-    for i in range(w.size):
-        high, low = split(w[i], scale[0], scale[1], scale[2])
-        m_high += high
-        m_low += low
-        high, low = split(w[i] * d[i], scale[0], scale[1], scale[2])
-        l_high += high
-        l_low += low
-        high, low = split(moving[i], scale[0], scale[1], scale[2])
-        h0 += high
-        high, low = split(moving[i] * d[i], scale[0], scale[1], scale[2])
-        h1 += high
-        high, low = split(moving[i] * d[i] * d[i], scale[0], scale[1], scale[2])
-        h2 += high
-    return m_high, m_low, l_high, l_low, h0, h1, h2
