@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -65,6 +66,20 @@ def test_weights_travel_where_they_are_requested():
     pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
     pipeline.fit(X, NOISY, sample_weight=weight, sample_domain=SOURCE)
     assert pipeline[-1].certificate_.groups["trusted"].share == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_the_groups_of_a_splitter_are_those_held_out(early_stopping):
+    groups = np.arange(300) // 10
+    model = MABoostClassifier(n_estimators=3, early_stopping=early_stopping, random_state=0)
+    search = GridSearchCV(model, {"n_estimators": [2, 3]}, cv=GroupKFold(3), error_score="raise")
+    search.fit(X, y, groups=groups)
+    alone = clone(search.best_estimator_).fit(X, y, groups=groups)
+    np.testing.assert_array_equal(
+        search.best_estimator_.decision_function(X), alone.decision_function(X)
+    )
+    made = booster().get_metadata_routing().fit.requests  # with its sources
+    assert made["groups"] is made["sample_domain"] is True
 
 
 def test_grid_search_over_limits():

@@ -87,6 +87,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "verbose": ["verbose"],
     }
 
+    # groups is requested by default: rows that a splitter keeps together are held out together as well
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": True}
+
     # ---------------------------------------------------------------------------------------- fit
 
     def fit(
