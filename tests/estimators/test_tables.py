@@ -464,6 +464,30 @@ def test_text_in_an_array_asks_for_a_data_frame(colors):
     same(answers(boost().fit(X, y), X), expected)
 
 
+@pytest.mark.parametrize("kind", ["pandas string", "polars string", "pyarrow string"])
+@pytest.mark.parametrize("model", [boost(), HistTreeClassifier()])
+def test_an_array_of_the_values_goes_by_position(colors, kind, model):
+    """As permutation_importance and others pass on frames that are not of pandas."""
+    size, color, y = colors
+    model = clone(model).fit(table(kind, size, color), y)
+    X = np.column_stack([size.astype(object), np.array(color, dtype=object)])
+    expected = model.predict_proba(table(kind, size, color))
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    gone = X.copy()
+    gone[:, 1] = None
+    unknown = X.copy()
+    unknown[:, 1] = "a colour nobody has seen"
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_array_equal(model.predict_proba(unknown), model.predict_proba(gone))
+    X[3, 1] = 1
+    with pytest.raises(ValueError, match="was text or categories at the fit and holds 1 now"):
+        model.predict(X)
+    for other in (X[:, :1], np.zeros((3, 2)), X[0]):
+        with pytest.raises(ValueError, match="pass a data frame with the same columns"):
+            model.predict(other)
+
+
 def test_a_frame_must_hold_rows_and_distinct_names(numbers):
     columns, y = numbers
     with pytest.raises(ValueError, match="X is a lazy frame"):

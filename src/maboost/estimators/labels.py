@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["check_labels", "label_array", "refuse_missing", "unknown_labels"]
+__all__ = ["check_labels", "is_missing", "label_array", "refuse_missing", "unknown_labels"]
 
 
 def label_array(y: Any, name: str = "y") -> Any:
@@ -48,7 +48,8 @@ def check_labels(labels: NDArray[Any]) -> None:
     check_classification_targets(labels)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or what pandas has for them."""
     number = isinstance(value, float) and math.isnan(value)
     return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
 
@@ -66,7 +67,7 @@ def refuse_missing(values: Any, name: str, what: str) -> None:
     if array.dtype.kind == "f":
         missing = np.flatnonzero(np.isnan(array)).tolist()
     else:
-        missing = [i for i, value in enumerate(array) if _is_missing(value)]
+        missing = [i for i, value in enumerate(array) if is_missing(value)]
     if missing:
         raise ValueError(
             f"{name} has {len(missing)} missing {what}, the first in row {missing[0]}: leave those "

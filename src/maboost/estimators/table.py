@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
+from maboost.estimators.labels import is_missing
 
 if TYPE_CHECKING:
     from narwhals import DataFrame, Series
@@ -77,8 +78,7 @@ class CategoryCodes:
         X = _of_record_batch(X)
         frame = _frame(X)
         if frame is None:
-            self._check_array(X)
-            return X
+            return self._of_array(X)
         names, fitted = frame.columns, list(self.dtypes)
         if fitted and names != fitted:
             if all(isinstance(name, str) for name in [*names, *fitted]):
@@ -106,23 +106,32 @@ class CategoryCodes:
             return _coded(name, column, self.categories[fitted])
         return _floats(name, column)
 
-    def _check_array(self, X: Any) -> None:
-        """Refuse an array where only a data frame can say which column holds which category."""
+    def _of_array(self, X: Any) -> Any:
+        """An array in numbers. Values that are text or objects may be those of a frame, by position."""
+        values = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS"
         if self.categories:
+            names = list(self.dtypes or {})
+            if values and X.shape[1] == len(names):
+                return np.column_stack([self._array_column(X, j, n) for j, n in enumerate(names)])
             raise ValueError(
                 f"X was a data frame with categories at the fit (in {list(self.categories)}): pass a "
                 "data frame with the same columns"
             )
-        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "OUS":
-            return
-        for j in range(X.shape[1]):
-            try:
-                X[:, j].astype(np.float64)
-            except ValueError as error:
-                raise ValueError(
-                    f"column {j} of X is not all numbers ({error}): pass a data frame, whose text "
-                    "columns are categories"
-                ) from None
+        for j in range(X.shape[1] if values else 0):
+            self._array_column(X, j, None)  # an error names the column
+        return X
+
+    def _array_column(self, X: NDArray[Any], j: int, fitted: Any) -> Array:
+        """The column that had the name `fitted` at the fit in numbers."""
+        if fitted in self.categories:
+            return _coded_values(fitted, X[:, j].tolist(), self.categories[fitted])
+        try:
+            return X[:, j].astype(np.float64)
+        except ValueError as error:
+            raise ValueError(
+                f"column {j} of X is not all numbers ({error}): pass a data frame, whose text columns "
+                "are categories (some wrappers turn one into an array)"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -344,6 +353,19 @@ def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
         values, [code.get(value, -1) for value in values], return_dtype=nw.Float64()
     ).to_numpy()
     return np.where(codes < 0.0, np.nan, codes)
+
+
+def _coded_values(name: Any, values: list[Any], categories: list[Any]) -> Array:
+    """The same of values out of an array, which has no dtype to say whether they are text."""
+    code = {category: float(i) for i, category in enumerate(categories)}
+    if all(isinstance(category, str) for category in categories):
+        for value in values:
+            if not isinstance(value, str) and not is_missing(value):
+                raise ValueError(
+                    f"column {name!r} was text or categories at the fit and holds {value!r} now: give it "
+                    "the values it had"
+                )
+    return np.array([code.get(value, np.nan) for value in values])
 
 
 def float_values(column: Series[Any]) -> Array:
