@@ -470,6 +470,18 @@ def test_rows_on_disk_are_refused_where_they_are_not_taken():
         next(MABoostClassifier(n_estimators=1).fit(X, y).staged_predict("rows.parquet"))
 
 
+@pytest.mark.parametrize("name", ["y", "sample_weight", "groups", "sample_domain"])
+def test_a_column_is_named_for_rows_on_disk_only(name):
+    model = CombinedBoostClassifier(n_estimators=1)
+    with pytest.raises(
+        ValueError, match=f"{name}='size' is the name of a column, which is for rows"
+    ):
+        model.fit(X, **{"y": y, name: "size"})
+    if name in ("y", "sample_weight"):
+        with pytest.raises(ValueError, match=f"{name}='size' is the name of a column"):
+            model.fit(X, y).score(X, **{"y": y, name: "size"})
+
+
 def test_a_step_rule_that_returns_a_number_is_told_what_to_return():
     with pytest.raises(TypeError, match=r"must return a maboost.mirror.steps.Step, got 0\.1"):
         MABoostClassifier(step=lambda situation: 0.1).fit(np.arange(6.0)[:, None], np.arange(6) % 2)

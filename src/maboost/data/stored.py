@@ -41,6 +41,7 @@ __all__ = [
     "Watch",
     "is_stored",
     "named_column",
+    "refuse_name",
     "refuse_stored",
 ]
 
@@ -124,11 +125,21 @@ def refuse_stored(X: Any, name: str) -> None:
         )
 
 
-def named_column(X: Any, values: Any) -> Any:
+def named_column(X: Any, values: Any, name: str) -> Any:
     """The column of that name where `X` is on disk and `values` a name; otherwise `values`."""
-    if not (isinstance(values, str) and is_stored(X)):
+    if not is_stored(X):
+        refuse_name(values, name)
         return values
-    return StoredTable.open(X, {values}).column(values)
+    return StoredTable.open(X, {values}).column(values) if isinstance(values, str) else values
+
+
+def refuse_name(values: Any, name: str) -> None:
+    """Raise ValueError where a column is named, but the rows are in memory."""
+    if isinstance(values, str):
+        raise ValueError(
+            f"{name}={values!r} is the name of a column, which is for rows on disk: X is in memory, so "
+            f"give {name} as an array with one entry a row"
+        )
 
 
 class Rows:

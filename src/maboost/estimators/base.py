@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game, Validation
 from maboost.comm import global_count, reproducible_sum
-from maboost.data.stored import StoredTable, is_stored, refuse_stored
+from maboost.data.stored import StoredTable, is_stored, refuse_name, refuse_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Passes,
@@ -146,12 +146,16 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             if is_stored(X):
                 rows, groups = self._stored_rows(X, y, sample_weight, sample_domain, groups)
             else:
+                refuse_name(groups, "groups")
                 rows = self._rows(X, y, sample_weight, sample_domain)
             return self._boosted(rows, watching, groups, resume, checkpoint)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None
     ) -> TrainingRows:
+        refuse_name(y, "y")
+        refuse_name(sample_weight, "sample_weight")
+        refuse_name(sample_domain, "sample_domain")
         comm = self._comm
         if comm.size > 1 and not self._own_trees():
             raise ValueError(

@@ -194,7 +194,8 @@ class Voting:
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy; of rows on disk `y` and `sample_weight` may be names of columns."""
-        labels, weights = label_array(named_column(X, y)), named_column(X, sample_weight)
+        labels = label_array(named_column(X, y, "y"))
+        weights = named_column(X, sample_weight, "sample_weight")
         return float(ClassifierMixin.score(self, X, labels, weights))
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
@@ -204,7 +205,7 @@ class Voting:
         name of a column.
         """
         votes = self.decision_function(X)
-        labels: NDArray[Any] = column_or_1d(label_array(named_column(X, y)), warn=True)
+        labels: NDArray[Any] = column_or_1d(label_array(named_column(X, y, "y")), warn=True)
         check_consistent_length(votes, labels)
         unknown = unknown_labels(labels, self.classes_)
         if unknown:
