@@ -396,6 +396,28 @@ def test_any_scorer_can_be_watched(scoring):
     assert scores.max() == pytest.approx(reached, abs=1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_scorer_may_ask_for_margins_and_parts(n_classes):
+    """It is shown the model with the round that it scores, which is not in the history yet."""
+    X, y = make_classification(
+        400, 8, n_informative=5, n_classes=n_classes, flip_y=0.2, random_state=0
+    )
+    X, X_val, y, y_val = X[:300], X[300:], y[:300], y[300:]
+    asked = []
+
+    def scoring(model, X, y):
+        asked.append((len(model), model.margins(X, y).mean(), model.feature_importances_.argmax()))
+        return -len(asked)
+
+    model = MABoostClassifier(n_estimators=6, scoring=scoring, random_state=0)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    for n, (rounds, margin, feature) in enumerate(asked, 1):
+        part = model[:n]
+        assert rounds == n
+        assert margin == pytest.approx(part.margins(X_val, y_val).mean(), abs=1e-9)
+        assert feature == part.feature_importances_.argmax()
+
+
 def test_scorers_of_several_classes():
     X, y = WINE
     model = SmoothBoostClassifier(n_estimators=5, scoring="roc_auc_ovr", random_state=0)

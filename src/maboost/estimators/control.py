@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Validation
-from maboost.boosting.history import Record
+from maboost.boosting.history import Record, Round
 from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 from maboost.estimators.rows import TrainingRows
@@ -53,7 +53,7 @@ class Score:
     """The score of the rows that watch, after every round; NaN where there are none."""
 
     def __init__(
-        self, run: Run, compute: Callable[[Validation, Array, BaseMeasure], float]
+        self, run: Run, compute: Callable[[Validation, Array, BaseMeasure, Round], float]
     ) -> None:
         self.run = run
         self.compute = compute
@@ -78,7 +78,11 @@ class Score:
         view = copy.copy(model)
         view.__class__ = type("Watching", (_Watching, type(model)), {})
 
-        def compute(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
+        def compute(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
+            view._hypotheses = [*model._hypotheses, round.hypothesis]
+            view.estimator_weights_ = np.append(
+                model.history_["step"].astype(float), round.record.step
+            )
             view._fixed = _votes(watch, margins, run.total_step)
             view.probability_scale_ = probability_scale(margins, rows, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
@@ -100,12 +104,12 @@ class Score:
 
         return cls(run, compute)
 
-    def __call__(self) -> float:
+    def __call__(self, round: Round) -> float:
         watch = self.run.validation
         if watch is None or self.rows is None:
             return math.nan
         margins = self.run.validation_margins.reshape(len(watch.base), watch.game.width)
-        return self.compute(watch, margins, self.rows)
+        return self.compute(watch, margins, self.rows, round)
 
 
 class _Watching:
@@ -120,11 +124,11 @@ class _Watching:
         return True
 
 
-def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
+def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
     return 1.0 - rows.integral((margins.min(axis=1) <= 0.0).astype(np.float64))
 
 
-def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure) -> float:
+def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
     return -log_loss(margins, rows, probability_scale(margins, rows, WATCHED_DOUBT))
 
 

@@ -248,7 +248,7 @@ class Fitting(Voting):
                         reason = str(run.ended)
                         keep(True)
                         break
-                    record = replace(round.record, val_score=score())
+                    record = replace(round.record, val_score=score(round))
                     self._hypotheses.append(round.hypothesis)
                     self.history_.append(record, round.group_errors)
                     progress(record)
