@@ -188,6 +188,28 @@ def test_bad_tree_parameters_are_named():
             MABoostClassifier(tree).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "made", [lambda tree: tree, lambda tree: MABoostClassifier(tree, n_estimators=4)]
+)
+def test_directions_by_name_are_directions_by_position(made):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :4]
+    named = {"mean texture": -1, "mean area": 1}
+    one = made(HistTreeClassifier(monotonic_cst=named)).fit(X, y)
+    other = made(HistTreeClassifier(monotonic_cst=[0, -1, 0, 1])).fit(X, y)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    free = made(HistTreeClassifier()).fit(X, y)
+    assert np.any(one.predict_proba(X) != free.predict_proba(X))
+    for rows, told in (
+        (X.drop(columns="mean area"), "X has \\["),
+        (X.to_numpy(), "X has no names"),
+    ):
+        with pytest.raises(ValueError, match=f"names column 'mean .*', which X has not; {told}"):
+            made(HistTreeClassifier(monotonic_cst=named)).fit(rows, y)
+    with pytest.raises(ValueError, match="out of -1, 0 and 1, or a dict"):
+        made(HistTreeClassifier(monotonic_cst={"mean area": 2})).fit(X, y)
+
+
 def test_categories_have_no_direction():
     frame = pd.DataFrame({"x": range(40), "k": pd.Categorical(["a", "b", "c", "d"] * 10)})
     y = frame["k"].isin(["b", "d"])

@@ -247,7 +247,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 estimator.categorical_features, self._codes, names, X.shape[1], estimator.max_bins
             )
             return estimator.weak_learner(
-                X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm
+                X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names
             )
         if self.response == "proba" and not hasattr(estimator, "predict_proba"):
             raise ValueError(

@@ -58,9 +58,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     categorical_features : "from_dtype", None, mask or list, default="from_dtype"
         Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
         splits are subsets of categories. Categories not seen in the fit are treated as missing.
-    monotonic_cst : array of {-1, 0, 1} or None, default=None
-        Direction a feature may have on the answer; two classes and real responses only, and 0 for
-        categorical features.
+    monotonic_cst : array or dict of {-1, 0, 1} or None, default=None
+        Direction a feature may have on the answer, in the order of the columns or by their names; two
+        classes and real responses only, and 0 for categorical features.
     random_state : int, RandomState or None, default=None
         Draws features.
     n_jobs : int or None, default=None
@@ -142,9 +142,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def weak_learner(
         self, columns: int, n_classes: int, categorical: NDArray[np.bool_], base: Array,
-        threads: Threads, comm: Communicator | None = None,
+        threads: Threads, comm: Communicator | None = None, names: Any = None,
     ) -> TreeLearner:  # fmt: skip
-        """These parameters as a weak learner for a table of so many columns."""
+        """These parameters as a weak learner for a table of so many columns, which may have names."""
         rules = GrowthRules(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
@@ -153,7 +153,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             features_per_tree=_number(self.max_features_per_tree, columns),
             features_per_node=_number(self.max_features, columns),
             votes=self.response == "sign",
-            monotone=self._monotone(columns, n_classes, categorical),
+            monotone=self._monotone(columns, n_classes, categorical, names),
         )
         return TreeLearner(
             rules,
@@ -165,14 +165,15 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _monotone(
-        self, columns: int, n_classes: int, categorical: NDArray[np.bool_]
+        self, columns: int, n_classes: int, categorical: NDArray[np.bool_], names: Any
     ) -> tuple[int, ...] | None:
         if self.monotonic_cst is None:
             return None
-        signs = np.asarray(self.monotonic_cst)
+        signs = _by_column(self.monotonic_cst, columns, names)
         if signs.shape != (columns,) or not np.all(np.isin(signs, (-1, 0, 1))):
             raise ValueError(
-                f"monotonic_cst must be {columns} numbers out of -1, 0 and 1, got {self.monotonic_cst!r}"
+                f"monotonic_cst must be {columns} numbers out of -1, 0 and 1, or a dict of them by the "
+                f"names of columns, got {self.monotonic_cst!r}"
             )
         if n_classes > 2 or self.response == "sign":
             raise ValueError(
@@ -220,15 +221,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             X, labels = _safe_indexing(X, np.flatnonzero(weights.kept)), labels[weights.kept]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         K = max(len(self.classes_), 2)
+        names = getattr(self, "feature_names_in_", None)
         mask = categorical_mask(
-            self.categorical_features,
-            self._codes,
-            getattr(self, "feature_names_in_", None),
-            X.shape[1],
-            self.max_bins,
+            self.categorical_features, self._codes, names, X.shape[1], self.max_bins
         )
         threads = Threads(available_threads(self.n_jobs))
-        learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads)
+        learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads, names=names)
         producer = learner.prepare(X, codes, K)
         rewards = None
         if K > 2:
@@ -290,6 +288,20 @@ INPUT: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
+
+
+def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
+    """`monotonic_cst` in the order of the columns; those that a dict does not name are free."""
+    if not isinstance(signs, dict):
+        return np.asarray(signs)
+    known = [] if names is None else list(names)
+    for name in signs:
+        if name not in known:
+            raise ValueError(
+                f"monotonic_cst names column {name!r}, which X has not; "
+                + (f"X has {known!r}" if known else "X has no names of columns")
+            )
+    return np.array([signs.get(name, 0) for name in known or range(columns)])
 
 
 def _number(features: Any, columns: int) -> int | None:
