@@ -110,6 +110,8 @@ class MadaBoostClassifier(BoostingClassifier):
     estimators_ : list of fitted estimators
     estimator_weights_ : array
         The steps.
+    estimator_errors_ : array
+        The weighted error of each estimator under its own distribution.
     history_ : History
         One record a round: edge, step, gain, bound, errors, margins, distribution.
     certificate_ : Certificate
@@ -123,6 +125,8 @@ class MadaBoostClassifier(BoostingClassifier):
     probability_scale_ : float
         The factor on the votes in `predict_proba`.
     feature_importances_ : array of shape (n_features,)
+    n_inert_rows_ : int
+        Training rows without weight, or next to none, which took no part.
     n_features_in_, feature_names_in_
         As in every scikit-learn estimator.
 
