@@ -69,7 +69,7 @@ def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> l
 
     def work(j: int, a: int, b: int) -> tuple[int, int, int]:
         start, _, column, go_left = cuts[j]
-        spare = np.empty(b - a + 1, dtype=np.uint32)  # one place more: written past when full
+        spare = np.empty(b - a, dtype=np.uint32)
         left = int(_partition(unsigned[start + a : start + b], column, go_left, spare))
         return start + a, start + a + left, start + b
 
@@ -79,8 +79,6 @@ def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> l
 
 def _joined(rows: NDArray[np.int32], pieces: list[tuple[int, int, int]]) -> int:
     """One node whose pieces (start, cut, stop) were divided each by itself. Returns how many go left."""
-    if not pieces:
-        return 0
     if len(pieces) > 1:  # what goes left of the first piece and right of the last is in its place
         lefts = [rows[a:cut] for a, cut, _ in pieces[1:]]
         rights = [rows[cut:b] for _, cut, b in pieces[:-1]]
