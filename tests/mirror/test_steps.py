@@ -304,6 +304,51 @@ def test_right_everywhere_with_more_classes(seed, n_classes):
         assert record.error_bound <= max(run.bound.floor, run.measure.smallest_row) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_right_everywhere_after_a_hypothesis_that_was_wrong(width):
+    """MadaBoost: rows whose margin is below zero have further to go, and every pair of a row counts."""
+    measure, ascent = BaseMeasure(np.ones(4), width), madaboost().ascent
+    state = ascent.move(ascent.start(measure), np.ones(4 * width), 30.0, measure).state
+    s = Situation(ascent, state, measure, np.full(4 * width, -0.5), 0.5)
+    step = Corrective()(s)
+    assert step.final
+    assert width * measure.integral(np.exp(state.theta + step.size * s.dense)) <= 0.25
+
+
+def test_the_last_step_is_as_long_as_the_loosest_cap_asks_and_no_longer():
+    """A source without a cap is promised no error at all, one with a cap of k an error of 1/k."""
+    scores = np.full(20, 0.5)
+    (free,) = rounds(one_hypothesis(scores).run(combined(np.repeat([math.inf, 2.0], 10))), 5)
+    assert math.exp(-free.gain) < 1 / 20
+    (held,) = rounds(one_hypothesis(scores).run(combined(np.repeat([8.0, 2.0], 10))), 5)
+    assert math.log(8.0) <= held.gain <= 1.01 * math.log(8.0)
+
+
+def test_a_row_that_is_abstained_on_is_not_right():
+    """v > 0 under caps all the same: the step is not the last."""
+    p = one_hypothesis(np.array([0.0, *np.ones(9)]))
+    run = p.run(maboost("entropy", CappedSimplex(2.0)))
+    assert [r.step for r in rounds(run, 3)] == pytest.approx(
+        [math.atanh(0.9)] + 2 * [math.atanh(0.8)]
+    )
+
+
+def test_votes_on_one_shard_are_not_votes_on_all():
+    """AdaBoost's step is for a hypothesis that votes everywhere."""
+    d = np.array([-1.0, 1.0, -1.0, -1.0, 0.5, -0.2, -0.7, 0.1])
+
+    def work(comm, rows):
+        measure = BaseMeasure(np.ones(len(rows)), comm=comm)
+        ascent = MirrorAscent(Entropy(), Simplex())
+        state = ascent.start(measure)
+        edge = -measure.integral(state.density * d[rows])
+        return Corrective()(Situation(ascent, state, measure, d[rows], edge)).size
+
+    whole = work(None, np.arange(8))
+    halves = np.split(np.arange(8), 2)
+    assert on_shards(2, lambda comm: work(comm, halves[comm.rank])) == [whole] * 2
+
+
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_caps_that_keep_wrong_rows_from_mattering(name):
     """v > 0 although a row is wrong: a step that is long enough to pay, and the run goes on."""
