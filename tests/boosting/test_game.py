@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.helpers import examples, seeds
 
 from maboost.boosting import Game
+from maboost.threads import Threads
 
 
 def random_game(seed, n_classes, n=7):
@@ -88,3 +89,25 @@ def test_scores_out_of_range_are_refused(bad):
 
 def test_scores_that_round_beyond_one_are_not():
     assert Game(np.array([1]), 2).loss(np.array([1.0 + 1e-12]))[0] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(("n_classes", "n_leaves"), [(2, 5), (2, 40_000), (3, 4), (257, 2)])
+def test_the_loss_of_a_tree_as_codes_is_that_of_its_scores(n_classes, n_leaves):
+    rng = np.random.default_rng(n_leaves)
+    leaves = np.append(rng.integers(0, n_leaves, 50), n_leaves - 1).astype(np.int32)
+    game = Game(np.append(rng.integers(0, n_classes, 50), n_classes - 1), n_classes)
+    if n_classes == 2:
+        answers = rng.uniform(-1.0, 1.0, n_leaves)
+    else:
+        answers = rng.dirichlet(np.ones(n_classes), n_leaves)
+    coded = game.coded_loss(answers, leaves, Threads())
+    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    twice = 2 * len(coded.values)
+    assert game.takes_codes(n_leaves, twice)
+    assert game.takes_codes(n_leaves, twice - 2) == (len(coded.values) <= 1024)
+
+
+@pytest.mark.parametrize("bad", [np.nan, 1.1, -1.1])
+def test_answers_of_a_tree_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match=r"a tree loses between .* outside \[-1, 1\]"):
+        Game(np.array([1]), 2).coded_loss(np.array([bad]), np.zeros(1, np.int32), Threads())

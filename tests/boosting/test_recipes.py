@@ -33,6 +33,7 @@ def test_what_each_recipe_picks():
     assert parts(maboost(FermiDirac(3.0), CappedSimplex(2.0), step="maxmargin")) == (
         FermiDirac(3.0), CappedSimplex(2.0), "active", MaxMargin(),
     )  # fmt: skip
+    assert smooth(1.0).ascent.domain == CappedSimplex(1.0)
     assert parts(smooth(3.0)) == (Entropy(), CappedSimplex(3.0), "active", Corrective())
     assert parts(sparseboost()) == (Euclidean(), Orthant(), "active", Corrective())
     assert parts(madaboost()) == (Entropy(), Hypercube(), "lazy", Corrective())
@@ -53,6 +54,8 @@ def test_what_each_recipe_picks():
         (lambda: smooth(0.5), r"smoothness must be at least 1 .* got 0\.5"),
         (lambda: smooth(float("nan")), "smoothness must be at least 1 .* got nan"),
         (lambda: sparseboost(0.0), r"kappa must be in \(0, 1\], got 0\.0"),
+        (lambda: sparseboost(sparsity=0.0), r"sparsity must be in \(0, 1\), got 0\.0"),
+        (lambda: sparseboost(sparsity=1.0), r"sparsity must be in \(0, 1\), got 1\.0"),
         (lambda: sparseboost(1.5), r"kappa must be in \(0, 1\], got 1\.5"),
         (
             lambda: sparseboost(l1_decay=0.5),
