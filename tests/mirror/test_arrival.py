@@ -208,3 +208,14 @@ def test_no_pass_is_made_ready_for_nothing(caps, width, size, via):
     situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.25)
     assert scaled(Step(size), 1.0, situation) == Step(size)
     assert not situation._rows
+
+
+def test_caps_too_high_for_so_many_rows():
+    """What lies above a cap is not told well enough then."""
+    measure = BaseMeasure(np.ones(4))
+    direction = Coded(np.array([1.0, -1.0]), np.array([0, 0, 1, 1], dtype=np.uint16))
+    ahead = Ahead(np.zeros(4), direction, 1.0, 0.0, math.log(math.cosh(1.0)))
+    assert capped_powers(ahead, 1e6, measure) is not None
+    measure.count = 10**7
+    assert capped_powers(ahead, 4.0, measure) is not None
+    assert capped_powers(ahead, 1e6, measure) is None
