@@ -159,7 +159,7 @@ class CappedSimplex(Domain):
 
     def __post_init__(self) -> None:
         caps = np.asarray(self.caps, dtype=float)
-        if caps.ndim > 1 or np.isnan(caps).any() or not np.all(caps > 0.0):
+        if caps.ndim > 1 or not np.all(caps > 0.0):  # or NaN
             raise ValueError(
                 f"CappedSimplex: caps must be positive, one number or one a row, got {self.caps!r}"
             )
