@@ -333,6 +333,16 @@ def test_a_row_that_is_abstained_on_is_not_right():
     )
 
 
+def test_votes_as_codes_take_adaboost_s_step():
+    measure, ascent = (
+        BaseMeasure(np.array([1.0, 2.0, 3.0, 4.0])),
+        MirrorAscent(Entropy(), Simplex()),
+    )
+    votes = Coded(np.array([-1.0, 1.0]), np.array([1, 0, 0, 0], dtype=np.uint16))
+    s = Situation(ascent, ascent.start(measure), measure, votes, 0.8)
+    assert Corrective()(s).size == pytest.approx(math.atanh(0.8), rel=1e-14)
+
+
 def test_votes_on_one_shard_are_not_votes_on_all():
     """AdaBoost's step is for a hypothesis that votes everywhere."""
     d = np.array([-1.0, 1.0, -1.0, -1.0, 0.5, -0.2, -0.7, 0.1])
