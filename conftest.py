@@ -1,10 +1,12 @@
-"""Pictures are drawn without a screen, and work is divided by its size alone, in tests and in doctests."""
+"""Pictures are drawn without a screen, interrupts arrive, and work is divided by its size alone: in all tests."""
 
 import os
+import signal
 
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background ignores
 
 
 @pytest.fixture(autouse=True)
