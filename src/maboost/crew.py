@@ -219,8 +219,8 @@ class Crew:
     @classmethod
     def is_awake(cls, count: int) -> bool:
         """Whether so many helpers are watching for work at this moment."""
-        free = cls._free.get(count, [])
-        return any(not any(helper.asleep for helper in crew.helpers) for crew in free[-1:])
+        next_crew = cls._free.get(count, [])[-1:]  # a slice: another thread may take it in between
+        return any(not any(helper.asleep for helper in crew.helpers) for crew in next_crew)
 
     @classmethod
     def run(cls, tasks: list[Callable[[], Any]]) -> list[Any]:

@@ -43,6 +43,7 @@ from maboost.mirror.joint import joint_corrective
 from maboost.mirror.passes import NearCapsPass
 from maboost.mirror.projections import project
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
+from maboost.threads import Threads
 
 names = pytest.mark.parametrize("name", REGULARIZERS)
 kinds = pytest.mark.parametrize("kind", DOMAINS)
@@ -217,6 +218,21 @@ def test_what_a_pass_tells_newton_s_method(name, kind, seed, width, step):
         assume(np.abs(first - second).max() < 1e-3)  # else a row meets its cap or zero in between
         slopes.append((first + second) / 2)
     assert moments == pytest.approx([*slopes[1], slopes[0][1]], rel=1e-3, abs=1e-3)
+
+
+class Powers(Entropy):
+    """A user's own entropy, which overflows."""
+
+    def grad_inverse(self, x):
+        return np.exp(x)
+
+
+def test_a_pass_far_off_overflows_without_a_word_on_any_thread():
+    measure = BaseMeasure(np.ones(64), threads=Threads(2, block=1))
+    ascent = MirrorAscent(Powers(), Simplex())
+    d = np.where(np.arange(64) % 2, 1.0, -1.0)
+    far = Situation(ascent, ascent.start(measure), measure, d, 0.5)
+    assert not math.isfinite(far.rows.sums(1e4, 0.0)[0])
 
 
 @pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(2.0), Hypercube()], ids=repr)

@@ -110,7 +110,7 @@ def _newton(
         move = -(down * slope + cross * off) / determinant
         drift = -(cross * slope + h11 * off) / determinant
         damping = min(1.0, radius / max(reach * abs(move), abs(drift), 1e-300))
-        radius *= 2.0
+        radius *= 2.0  # caution is for the first steps, from a guess
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _LOST:
             return None

@@ -137,10 +137,9 @@ class _EveryEntry:
 
     def sums(self, step: float, shift: float) -> list[float]:
         measure, worth = self.measure, None if self.width == 1 else PICKED
-        with np.errstate(over="ignore"):
-            here = measure.threads.summed(
-                measure.entries.size, lambda a, b: self.part_sums(slice(a, b), step, shift), worth
-            )
+        here = measure.threads.summed(
+            measure.entries.size, lambda a, b: self.part_sums(slice(a, b), step, shift), worth
+        )
         total = measure.comm.allreduce(here, "sum").tolist()
         self.clipped = total[7] > 0
         return sums_on(self.limits.grid, total)
@@ -219,8 +218,11 @@ class AnyPass:
     by_factors: bool = field(default=False, init=False)
 
     def sums(self, step: float, shift: float) -> list[float]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.measure.integrals_of(lambda part: self._columns(part, step, shift), 5)
+        def columns(part: slice) -> list[Array]:
+            with np.errstate(over="ignore", invalid="ignore"):  # here: other threads have their own
+                return self._columns(part, step, shift)
+
+        return self.measure.integrals_of(columns, 5)
 
     def _columns(self, part: slice, step: float, shift: float) -> list[Array]:
         """Of each row the means of u, u d and slope * (1, d, d^2); at a cap only d's distance to its mean moves."""
