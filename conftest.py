@@ -1,4 +1,4 @@
-"""Pictures are drawn without a screen, interrupts arrive, and work is divided by its size alone: in all tests."""
+"""Pictures are drawn without a screen, interrupts arrive, work is divided by its size alone: in all tests."""
 
 import os
 import signal
@@ -13,3 +13,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's back
 def threads_as_good_as_awake(monkeypatch):
     """Whether a thread sleeps is a matter of time; tests of divided work are to find it divided."""
     monkeypatch.setattr("maboost.threads._WAKING", 1)
+
+
+@pytest.fixture(autouse=True)
+def tables_that_are_not_short(monkeypatch):
+    """What is for long tables only is to be met by the tables of tests, which are small."""
+    monkeypatch.setattr("maboost.mirror.passes._SHORT", 100)

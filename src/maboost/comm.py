@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import FixedPoint, fixed_point, split
+from maboost.fixed import FixedPoint, fixed_point, fold
 from maboost.instructions import bits_of
 from maboost.jit import kernel
 from maboost.threads import Threads
@@ -159,16 +159,6 @@ def _largest(values: NDArray[np.float64], threads: Threads) -> float:
     return top if math.isfinite(top) else math.inf
 
 
-@kernel
-def _folded(values, first, second, low):
-    total_high, total_low = 0, 0
-    for i in range(values.size):
-        high, rest = split(values[i], first, second, low)
-        total_high += high
-        total_low += rest
-    return total_high, total_low
-
-
 def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) -> list[float]:
     """The sums of several arrays over all shards; NaN where a value is not finite.
 
@@ -235,12 +225,12 @@ def _folds(
 ) -> list[list[int]]:
     """The sums of this shard on these grids; zeros where a value is not finite."""
 
-    def fold(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
-        found = threads.summed(values.size, lambda a, b: _folded(values[a:b], *scale[:3]))
+    def folded(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
+        found = threads.summed(values.size, lambda a, b: fold(values[a:b], *scale[:3]))
         return list(found.tolist())
 
     return [
-        fold(c, scale) if math.isfinite(top) else [0, 0]
+        folded(c, scale) if math.isfinite(top) else [0, 0]
         for c, scale, top in zip(columns, scales, tops, strict=True)
     ]
 

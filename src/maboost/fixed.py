@@ -21,6 +21,7 @@ __all__ = [
     "FixedPoint",
     "WideGrid",
     "fixed_point",
+    "fold",
     "fold_wide",
     "split",
     "split_biased",
@@ -51,6 +52,17 @@ def split(value, first, second, low):
     """Integers (high, low) of one value, as they are."""
     high, rest = split_biased(value, first, second, low)
     return high - BIAS, rest - BIAS
+
+
+@kernel
+def fold(values, first, second, low):
+    """Integers (high, low) of the sum of values."""
+    total_high, total_low = 0, 0
+    for i in range(values.size):
+        high, rest = split(values[i], first, second, low)
+        total_high += high
+        total_low += rest
+    return total_high, total_low
 
 
 class FixedPoint(NamedTuple):

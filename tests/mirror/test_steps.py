@@ -40,7 +40,7 @@ from maboost.mirror import (
 )
 from maboost.mirror.coded import Coded
 from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import NearCapsPass
+from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
 from maboost.mirror.projections import project
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
 from maboost.threads import Threads
@@ -218,6 +218,27 @@ def test_what_a_pass_tells_newton_s_method(name, kind, seed, width, step):
         assume(np.abs(first - second).max() < 1e-3)  # else a row meets its cap or zero in between
         slopes.append((first + second) / 2)
     assert moments == pytest.approx([*slopes[1], slopes[0][1]], rel=1e-3, abs=1e-3)
+
+
+@kinds
+@given(seed=seeds, step=st.sampled_from([0.1, 1.0, 6.0]))
+@examples(40)
+def test_entries_near_their_caps_tell_what_all_entries_do(kind, seed, step):
+    """A short table is passed over as a whole, of a long one only what a cap may reach."""
+    rng = np.random.default_rng(seed)
+    s = situation(rng, Entropy(), kind)
+    values = rng.uniform(-1.0, 1.0, size=6)
+    coded = Coded(values, rng.integers(0, 6, s.state.density.size).astype(np.uint8))
+    shift, told = coded.log_mean_exp(step, s.state.density, s.measure), []
+    for short, expected in ((0, NearCapsPass), (1000, EntropyPass)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("maboost.mirror.passes._SHORT", short)
+            rows = pass_for(s.ascent, s.state, coded, s.measure, 0.0)
+        assert type(rows) is expected
+        assert rows.by_factors
+        told.append(rows.sums(step, shift))
+        assume(not rows.clipped)
+    assert told[0] == pytest.approx(told[1], rel=1e-12, abs=1e-12)
 
 
 class Powers(Entropy):

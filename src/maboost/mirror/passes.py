@@ -41,6 +41,8 @@ Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
 
+_SHORT = 1 << 14  # entries that are passed over sooner than listed
+
 
 class Pass(Protocol):
     """What Newton's method asks of one direction.
@@ -84,12 +86,12 @@ def pass_for(
     limits = _Limits.of(ascent, state.density, rows)
     if not entropy:
         return EuclideanPass(limits, rows, width, state.theta, direction, l1)
-    if active and coded is not None and width == 1:
+    if active and coded is not None and width == 1 and measure.count > _SHORT:
         return NearCapsPass(limits, rows, state.density, coded)
     if not active and width > 1 and measure.maximum(state.theta) > LARGEST_LOG:
         return None  # the shares of entries inside a row would be lost
     powers = ascent.powers(state, measure)
-    by_factors = active and width > 1
+    by_factors = active and (width > 1 or coded is not None)
     return EntropyPass(limits, rows, width, powers, direction, by_factors=by_factors)
 
 

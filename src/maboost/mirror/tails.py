@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, SerialCommunicator, by_rank, sums_of_all
-from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
+from maboost.fixed import BIAS, FixedPoint, fixed_point, fold, split, split_biased
 from maboost.jit import kernel
 from maboost.messages import pooled
 from maboost.mirror import kernels
@@ -171,8 +171,10 @@ class _Search:
             key=lambda j: self.weight(part.below + (j + 1) * each),
         )
         level = float(np.partition(part.values, rank)[rank])
-        below, none = self._between(part, level, level)
-        return _Open(none[0], none[1], level, level, part.below + below, part.comm)
+        lower = part.values[part.values < level]
+        below = lower.size * each
+        below[2:] = fold(weight * lower, *self.moment_grid[:3])
+        return _Open(lower[:0], lower[:0], level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
         """The bucket between two values that holds the level; None where it is not between them."""
