@@ -170,11 +170,12 @@ class _Search:
             self.target,
             key=lambda j: self.weight(part.below + (j + 1) * each),
         )
-        level = float(np.partition(part.values, rank)[rank])
-        lower = part.values[part.values < level]
-        below = lower.size * each
-        below[2:] = fold(weight * lower, *self.moment_grid[:3])
-        return _Open(lower[:0], lower[:0], level, level, part.below + below, part.comm)
+        first = np.partition(part.values, rank)[: rank + 1]
+        level, none = float(first[rank]), first[:0]
+        lower = first < level
+        below = int(np.count_nonzero(lower)) * each
+        below[2:] = fold(weight * (first * lower), *self.moment_grid[:3])
+        return _Open(none, none, level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
         """The bucket between two values that holds the level; None where it is not between them."""
