@@ -205,13 +205,6 @@ def _bin_categories(values, codes, out):
         out[i] = _bin_category(values[i], codes, 0, codes.size)
 
 
-@kernel
-def _transpose(columns, out):
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = columns[j, i]
-
-
 def bin_columns(
     X: Any, bins: Bins, threads: Threads | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -243,7 +236,7 @@ def bin_rows(
             table = np.asarray(X[part]).astype(np.float64, order="F")
             for j, search in enumerate(searches):
                 search(table[:, j], by_column[j, part])
-            _transpose(by_column[:, part], by_row[part])
+            np.copyto(by_row[part], by_column[:, part].T)
 
     threads.over(X.shape[0], work)
 
