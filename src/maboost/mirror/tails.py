@@ -164,11 +164,12 @@ class _Search:
 
     def at_rank(self, part: _Open, weight: float) -> _Open:
         """Nothing but the level, where all weigh the same and one shard holds them: it is that of a rank."""
-        each = self._folded_weight(weight)
+        each, value = self._folded_weight(weight), self.weight_grid.value
+        (high, low), (more, rest) = part.below[:2].tolist(), each[:2].tolist()
         rank = bisect_left(
             range(part.values.size - 1),
             self.target,
-            key=lambda j: self.weight(part.below + (j + 1) * each),
+            key=lambda j: value(high + (j + 1) * more, low + (j + 1) * rest),
         )
         first = np.partition(part.values, rank)[: rank + 1]
         level, none = float(first[rank]), first[:0]
