@@ -209,11 +209,16 @@ def alike(seed, levels, n_classes, n=60):
     response=st.sampled_from(["real", "sign"]),
     n_classes=st.sampled_from([2, 3]),
     unit=st.sampled_from([1.0, 0.1, 1e-30, 7e20]),
+    shape=st.sampled_from([{}, {"max_depth": 7}, {"max_depth": None, "max_leaf_nodes": 20}]),
+    max_features=st.sampled_from([None, 3]),
 )
 @examples(80)
-def test_to_a_tree_whole_weights_are_copies(seed, levels, response, n_classes, unit):
+def test_to_a_tree_whole_weights_are_copies(
+    seed, levels, response, n_classes, unit, shape, max_features
+):
     X, y, times = alike(seed, levels, n_classes)
-    tree = HistTreeClassifier(max_depth=3, response=response)
+    drawn = {"max_features": max_features, "random_state": seed}
+    tree = HistTreeClassifier(response=response, **shape, **drawn)
     one = clone(tree).fit(X, y, sample_weight=unit * times).tree_
     two = clone(tree).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).tree_
     for name in ("feature", "threshold"):  # values never seen missing follow true counts

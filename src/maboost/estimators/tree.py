@@ -228,13 +228,13 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         threads = Threads(available_threads(self.n_jobs))
         learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads, names=names)
         producer = learner.prepare(X, codes, K)
+        # in units of the lightest, so that whole weights have the very sums of so many copies: in another
+        # unit what a split earns is rounded otherwise, which would decide between splits equally good
+        shown = weights.scaled / weights.scaled.min()
         rewards = None
         if K > 2:
-            spread = np.repeat(weights.scaled / (K - 1), K - 1)
-            rewards = Game(codes, K).rewards(spread)
-        found = producer.produce(
-            weights.scaled, None, rewards, check_random_state(self.random_state)
-        )
+            rewards = Game(codes, K).rewards(np.repeat(shown / (K - 1), K - 1))
+        found = producer.produce(shown, None, rewards, check_random_state(self.random_state))
         self.tree_ = found.tree
         return self
 

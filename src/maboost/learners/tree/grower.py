@@ -180,9 +180,12 @@ class _Growth:
 
     def search(self, nodes: list[_Node]) -> None:
         """The best split of each node that has its histogram; nodes without one become leaves."""
+        # drawn for leaves of too few rows too: what later nodes draw must not depend on how many rows there
+        # are, or a row of weight two would not be the row twice
+        drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in nodes]
         known = [
-            (node, self._drawn(self.features, self.rules.features_per_node))
-            for node in nodes
+            (node, features)
+            for node, features in zip(nodes, drawn, strict=True)
             if node.hist is not None
         ]
         self._search(known, self.limits)
