@@ -75,6 +75,18 @@ def test_a_row_of_weight_two_is_the_row_twice(rows, delta, seed, exactly):
     )
 
 
+@examples(150)
+@given(weighted_rows(), st.floats(1e-6, 0.999), seeds)
+def test_the_last_bits_of_a_density_decide_on_no_row(rows, delta, seed):
+    measure, density = rows
+    rng = np.random.default_rng(seed)
+    rounded = density * (1.0 + 2.0**-52 * rng.integers(-2, 3, measure.rows))
+    np.testing.assert_array_equal(
+        mask(shown_rows(rounded, delta, measure), measure.rows),
+        mask(shown_rows(density, delta, measure), measure.rows),
+    )
+
+
 def test_nothing_hidden_means_no_list_of_rows():
     measure = BaseMeasure(np.ones(4))
     assert shown_rows(np.ones(4), 0.0, measure) is None

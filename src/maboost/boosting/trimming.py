@@ -83,13 +83,14 @@ def shown_rows(row_density: Array, mass: float, measure: BaseMeasure) -> NDArray
     """The rows to show when a mass of at most `mass` may be hidden; None means all.
 
     Rows of density zero are never shown. The lightest are chosen by density, not by weight, and rows
-    of equal density stay together: otherwise a row of weight two would differ from the row twice.
+    of equal density, up to rounding, stay together: otherwise a row of weight two would differ from the row twice.
     """
     if mass == 0.0:
         return support_rows(row_density, measure)
     weights = measure.rows_base * row_density
     level = lower_tail(row_density, weights, mass * (1.0 + TIE), measure).level
-    least = max(level, math.ulp(0.0))
+    # rows may come to one density by different ways, which are rounded differently
+    least = max(level * (1.0 - TIE), math.ulp(0.0))
     parts = measure.threads.over(
         row_density.size, lambda a, b: a + np.flatnonzero(row_density[a:b] >= least)
     )
