@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.impute import SimpleImputer
@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from maboost import (
     CombinedBoostClassifier,
+    HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
@@ -140,6 +141,7 @@ def test_one_class_still_gets_a_certificate_for_each_source():
             "not both: got smoothness=2.0, noise_rate=0.1",
         ),
         (SparseBoostClassifier(kappa=0.0), "'kappa' parameter .* Got 0.0"),
+        (SparseBoostClassifier(sparsity=1e-300), r"sparsity must be in \(0, 1\), got 1e-300"),
         (SparseBoostClassifier(kappa=1.1), "'kappa' parameter .* Got 1.1"),
         (SparseBoostClassifier(kappa=np.nan), "'kappa' parameter .* Got nan"),
         (SparseBoostClassifier(l1_decay=0.5), "l1_decay=0.5, kappa=1.0"),
@@ -159,6 +161,56 @@ def test_one_class_still_gets_a_certificate_for_each_source():
 def test_bad_parameters_are_named(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("columns", [np.array(0.5), [[0, 1], [1, 2]]], ids=["a number", "a table"])
+def test_categorical_columns_are_a_list_of_them(columns):
+    tree = HistTreeClassifier(categorical_features=columns)
+    with pytest.raises(ValueError, match=r"categorical_features must be .* or a list of column"):
+        tree.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("booster", "params"),
+    [
+        (MABoostClassifier, {"trim": np.float32(0.3)}),
+        (MABoostClassifier, {"learning_rate": np.float32(0.3)}),
+        (MABoostClassifier, {"target_error": np.float32(0.1)}),
+        (SmoothBoostClassifier, {"noise_rate": np.float32(0.1)}),
+        (SmoothBoostClassifier, {"smoothness": np.float16(3.3)}),
+        (SparseBoostClassifier, {"kappa": np.float32(0.7), "l1_decay": np.float32(0.1)}),
+        (SparseBoostClassifier, {"sparsity": np.float32(0.3)}),
+        (MABoostClassifier, {"estimator__max_bins": np.uint8(200)}),
+        (MABoostClassifier, {"estimator__max_bins": np.int8(16)}),
+        (MABoostClassifier, {"estimator__max_depth": np.uint8(2)}),
+        (MABoostClassifier, {"estimator__max_leaf_nodes": np.uint8(3)}),
+        (MABoostClassifier, {"estimator__min_samples_leaf": np.uint8(200)}),
+        (MABoostClassifier, {"estimator__min_weight_fraction_leaf": np.float32(0.1)}),
+        (MABoostClassifier, {"estimator__max_features": np.uint8(2)}),
+    ],
+    ids=lambda given: ", ".join(given) if isinstance(given, dict) else "",
+)
+def test_a_number_of_numpy_is_the_number(booster, params):
+    X, y = make_classification(700, 5, flip_y=0.2, random_state=0)
+    model = booster(n_estimators=5, random_state=0)
+    one = clone(model).set_params(**params).fit(X, y)
+    plain = {name: value.item() for name, value in params.items()}
+    other = clone(model).set_params(**plain).fit(X, y)
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+
+
+def test_an_error_limit_of_numpy_is_the_number():
+    fits = [
+        CombinedBoostClassifier(n_estimators=5, error_limits={"a": limit, "b": None})
+        for limit in (np.float32(0.2), float(np.float32(0.2)))
+    ]
+    one, other = (model.fit(X, y, sample_domain=SOURCE).decision_function(X) for model in fits)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_no_leaf_may_hold_more_rows_than_there_are():
+    tree = HistTreeClassifier(min_samples_leaf=10**20).fit(X, y)
+    assert tree.get_n_leaves() == 1
 
 
 @pytest.mark.parametrize("caps", [0.0, -1.0, np.nan, [1.0, 0.0], [[2.0, 2.0]]])

@@ -1,6 +1,7 @@
 r"""The named boosters: each picks a regularizer, a domain, an update and a step.
 
-Where the theory does not allow a combination, the recipe says why.
+Where the theory does not allow a combination, the recipe says why. Numbers become floats of Python: with
+one of numpy's single precision all that follows would be computed in it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def maboost(
         update,
         via,
     )
-    return Booster(ascent, _named("step", step, STEPS), learning_rate, _hiding(trim))
+    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), _hiding(trim))
 
 
 def smooth(
@@ -122,7 +123,7 @@ def smoothness_for(noise_rate: float) -> float:
         raise ValueError(
             f"noise_rate must be in [0, 0.5), got {noise_rate!r}; at 0.5 labels carry no information"
         )
-    return float("inf") if noise_rate == 0.0 else max(1.1, 0.375 / noise_rate)
+    return float("inf") if noise_rate == 0.0 else max(1.1, 0.375 / float(noise_rate))
 
 
 def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) -> dict[Any, float]:
@@ -137,7 +138,7 @@ def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) 
             raise ValueError(
                 f"error_limits[{group!r}] must be in (0, 1) or None for a primary source, got {limit!r}"
             )
-        caps[group] = float("inf") if limit is None else 1.0 / (limit * share)
+        caps[group] = float("inf") if limit is None else 1.0 / (float(limit) * share)
     return caps
 
 
@@ -191,7 +192,9 @@ def sparseboost(
         raise ValueError(
             f"give sparsity or trim, not both: got sparsity={sparsity!r}, trim={trim!r}"
         )
-    if sparsity is not None and not 0.0 < sparsity < 1.0:
+    if (
+        sparsity is not None and not 0.0 < 1.0 - sparsity < 1.0
+    ):  # or so small that it leaves out nothing
         raise ValueError(f"sparsity must be in (0, 1), got {sparsity!r}")
     if not 0.0 < kappa <= 1.0:
         raise ValueError(f"kappa must be in (0, 1], got {kappa!r}")
@@ -206,10 +209,9 @@ def sparseboost(
             "from the projected point, where the zeros are"
         )
     ascent = MirrorAscent(Euclidean(), Orthant(), "active")
-    hiding = _hiding(trim) if sparsity is None else Budget(share=1.0 - sparsity)
-    return Booster(
-        ascent, _named("step", step, STEPS), learning_rate, hiding, L1Rule(kappa, l1_decay)
-    )
+    hiding = _hiding(trim) if sparsity is None else Budget(share=1.0 - float(sparsity))
+    penalty = L1Rule(float(kappa), None if l1_decay is None else float(l1_decay))
+    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), hiding, penalty)
 
 
 def madaboost(
@@ -237,4 +239,4 @@ def madaboost(
             "margin, which the active update forgets at the cap"
         )
     ascent = MirrorAscent(Entropy(), Hypercube(), "lazy")
-    return Booster(ascent, _named("step", step, STEPS), learning_rate, _hiding(trim))
+    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), _hiding(trim))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -44,9 +45,7 @@ class Trim(Showing):
     mass: float | Literal["auto"] = 0.0
 
     def __post_init__(self) -> None:
-        if self.mass != "auto" and not (
-            isinstance(self.mass, (int, float)) and 0.0 <= self.mass < 1.0
-        ):
+        if self.mass != "auto" and not (isinstance(self.mass, Real) and 0.0 <= self.mass < 1.0):
             raise ValueError(
                 f"trim must be 'auto', 'certain' or a mass in [0, 1), got {self.mass!r}"
             )

@@ -222,9 +222,9 @@ class Fitting(Voting):
     def _stops(self) -> list[Stop]:
         stops: list[Stop] = []
         if self.target_error is not None:
-            stops.append(TargetError(self.target_error))
+            stops.append(TargetError(float(self.target_error)))
         if self.early_stopping:
-            stops.append(NoImprovement(self.n_iter_no_change, self.tol))
+            stops.append(NoImprovement(self.n_iter_no_change, float(self.tol)))
         stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
         if stopped:  # a fit that goes on where another one stopped
             return [lambda record: stopped[0]]

@@ -215,9 +215,15 @@ def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
                 f"categorical_features as a mask must have {columns} entries, got {chosen.shape}"
             )
         return np.flatnonzero(chosen).tolist()
+    columns_given = chosen.tolist()
+    if chosen.ndim > 1 or not isinstance(columns_given, Iterable):
+        raise ValueError(
+            "categorical_features must be 'from_dtype', None, a boolean mask, or a list of column names "
+            f"or numbers, got {columns_given!r}"
+        )
     named = {} if names is None else {name: j for j, name in enumerate(names)}
     positions = []
-    for column in chosen.tolist():
+    for column in columns_given:
         at = named.get(column, column)
         if not isinstance(at, int) or not -columns <= at < columns:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -148,8 +149,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         rules = GrowthRules(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self.min_samples_leaf,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
+            min_samples_leaf=min(int(self.min_samples_leaf), sys.maxsize // 2),
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             features_per_tree=_number(self.max_features_per_tree, columns),
             features_per_node=_number(self.max_features, columns),
             votes=self.response == "sign",
@@ -157,7 +158,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         )
         return TreeLearner(
             rules,
-            self.max_bins,
+            int(self.max_bins),  # one of numpy's small types would overflow
             categorical,
             base,
             threads,
