@@ -402,6 +402,16 @@ def test_a_model_that_is_not_fitted_says_so():
         MABoostClassifier().suspect_labels()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("model", [MABoostClassifier(n_estimators=3), HistTreeClassifier()])
+def test_huge_values_of_both_signs_raise_no_warning(model, dtype):
+    rng = np.random.default_rng(0)
+    values = (rng.uniform(-0.9, 0.9, (60, 5)) * np.finfo(dtype).max).astype(dtype)
+    labels = values[:, 0] > 0.0
+    fitted = clone(model).fit(values, labels)
+    np.testing.assert_array_equal(fitted.predict(values), labels)
+
+
 # ------------------------------------------------------------------------------------ estimators
 
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from maboost.boosting.game import Game, Validation
 from maboost.comm import global_count, reproducible_sum
@@ -29,7 +28,7 @@ from maboost.estimators.fitting import Fitting
 from maboost.estimators.labels import check_labels, label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
-from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
 from maboost.estimators.tree import INPUT, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
@@ -193,7 +192,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return rows, groups
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-        X, labels = validate_data(
+        X, labels = checked_data(
             self, self._codes.applied(X), label_array(y), **self._shard_options(X)
         )
         if len(labels):
@@ -208,7 +207,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def _checked_rows(self, X: Any) -> Any:
         refuse_stored(X, "X")
-        return validate_data(self, self._codes.applied(X), reset=False, **self._input_options())
+        return checked_data(self, self._codes.applied(X), reset=False, **self._input_options())
 
     def _stored_blocks(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Rows on disk to predict, in batches of the columns of the fit."""
@@ -267,7 +266,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             return None
         refuse_stored(X_val, "X_val")
         with told_of("X_val"):
-            X_val = validate_data(
+            X_val = checked_data(
                 self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
             )
         y_val = np.asarray(label_array(y_val, "y_val"))

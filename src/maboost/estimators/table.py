@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
 from maboost.estimators.labels import is_missing
@@ -20,6 +21,7 @@ __all__ = [
     "CategoryCodes",
     "categorical_mask",
     "categories_of",
+    "checked_data",
     "float_values",
     "in_order",
 ]
@@ -174,6 +176,12 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
     columns = zip(frame.columns, _columns(frame), strict=True)
     kinds = {name: _Kind.of(name, column) for name, column in columns}
     return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
+
+
+def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, which sums all values: huge ones of both signs add up to no number."""
+    with np.errstate(invalid="ignore"):
+        return validate_data(model, X, *y, **options)
 
 
 def categorical_mask(

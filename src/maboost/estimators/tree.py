@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
 from maboost.estimators.labels import check_labels, label_array
-from maboost.estimators.table import CategoryCodes, categorical_mask
+from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
@@ -215,7 +215,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         refuse_stored(X, "X")
         self._codes = CategoryCodes.of(X)
-        X, labels = validate_data(self, self._codes.applied(X), label_array(y), **INPUT)
+        X, labels = checked_data(self, self._codes.applied(X), label_array(y), **INPUT)
         check_labels(labels)
         weights = row_weights(X, labels, sample_weight, None)
         if not weights.kept.all():
@@ -242,7 +242,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """The leaves' answers as probabilities."""
         check_is_fitted(self, "tree_")
-        X = validate_data(self, self._codes.applied(X), reset=False, **INPUT)
+        X = checked_data(self, self._codes.applied(X), reset=False, **INPUT)
         scores = TreeHypothesis(self.tree_).scores(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
