@@ -412,6 +412,23 @@ def test_huge_values_of_both_signs_raise_no_warning(model, dtype):
     np.testing.assert_array_equal(fitted.predict(values), labels)
 
 
+@pytest.mark.parametrize("model", [MABoostClassifier(n_estimators=3), HistTreeClassifier()])
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (X.astype("datetime64[s]"), r"X has dtype datetime64\[s\], which is no number"),
+        (X.astype("timedelta64[D]"), r"X has dtype timedelta64\[D\], which is no number"),
+        (np.ma.masked_greater(X, 1.0), "X has [1-9][0-9]* masked values"),
+    ],
+    ids=["dates", "times", "masked"],
+)
+def test_arrays_that_would_be_read_as_other_numbers_are_refused(model, rows, message):
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit(rows, y)
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit(X, y).predict(rows)
+
+
 # ------------------------------------------------------------------------------------ estimators
 
 

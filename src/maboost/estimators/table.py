@@ -110,6 +110,7 @@ class CategoryCodes:
 
     def _of_array(self, X: Any) -> Any:
         """An array in numbers. Values that are text or objects may be those of a frame, by position."""
+        _refuse_unreadable(X)
         values = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS"
         if self.categories:
             names = list(self.dtypes or {})
@@ -134,6 +135,21 @@ class CategoryCodes:
                 f"column {j} of X is not all numbers ({error}): pass a data frame, whose text columns "
                 "are categories (some wrappers turn one into an array)"
             ) from None
+
+
+def _refuse_unreadable(X: Any) -> None:
+    """Raise ValueError for arrays that scikit-learn's check would take for other numbers than they are."""
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
+    if kind in ("m", "M"):
+        raise ValueError(
+            f"X has dtype {X.dtype}, which is no number: turn dates and times into numbers, such as a year "
+            "and a month"
+        )
+    if kind and np.ma.is_masked(X):
+        raise ValueError(
+            f"X has {int(np.ma.getmaskarray(X).sum())} masked values, which would be read as if they were not: give "
+            "NaN where values are missing, as X.filled(np.nan) does"
+        )
 
 
 @dataclass(frozen=True)
