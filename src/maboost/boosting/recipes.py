@@ -192,10 +192,12 @@ def sparseboost(
         raise ValueError(
             f"give sparsity or trim, not both: got sparsity={sparsity!r}, trim={trim!r}"
         )
-    if (
-        sparsity is not None and not 0.0 < 1.0 - sparsity < 1.0
-    ):  # or so small that it leaves out nothing
-        raise ValueError(f"sparsity must be in (0, 1), got {sparsity!r}")
+    hiding = _hiding(trim)
+    if sparsity is not None:
+        share = 1.0 - float(sparsity)
+        if not 0.0 < share < 1.0:  # one, where a sparsity is too small to matter
+            raise ValueError(f"sparsity must be in (0, 1), got {sparsity!r}")
+        hiding = Budget(share=share)
     if not 0.0 < kappa <= 1.0:
         raise ValueError(f"kappa must be in (0, 1], got {kappa!r}")
     if l1_decay is not None and not (l1_decay > 0.0 and kappa < 1.0):
@@ -209,7 +211,6 @@ def sparseboost(
             "from the projected point, where the zeros are"
         )
     ascent = MirrorAscent(Euclidean(), Orthant(), "active")
-    hiding = _hiding(trim) if sparsity is None else Budget(share=1.0 - float(sparsity))
     penalty = L1Rule(float(kappa), None if l1_decay is None else float(l1_decay))
     return Booster(ascent, _named("step", step, STEPS), float(learning_rate), hiding, penalty)
 
