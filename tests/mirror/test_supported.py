@@ -67,12 +67,38 @@ def test_it_says_what_lies_beyond_its_bound(starts):
     assert moments(supported, 2.0 if starts else 3.5, coded, math.inf, measure, bound=3.0)[1]
 
 
+def test_what_a_cap_holds_or_nobody_has_is_not_beyond_a_bound():
+    """Else the short cut is given up where it holds: a pure leaf has a code of nobody."""
+    density = np.where(np.arange(40) < 8, 0.5, 0.0)
+    coded = Coded(np.array([0.2, -0.5, 1.0]), (np.arange(40) >= 20).astype(np.uint16))
+    measure = BaseMeasure(np.ones(40))
+    supported = Supported.of(density, coded, measure)
+    assert supported is not None
+    assert not moments(supported, 5.0, coded, math.inf, measure, bound=3.0)[1]
+    assert not moments(supported, 50.0, coded, 1.0, measure, bound=3.0)[1]
+    assert moments(supported, 50.0, coded, math.inf, measure, bound=3.0)[1]
+
+
 def test_many_entries_are_walked_in_their_order():
     density = np.where(np.arange(100) < 26, 1.0, 0.0)
     coded = Coded(np.ones(1), np.zeros(100, dtype=np.uint16))
     assert Supported.of(density, coded, BaseMeasure(np.ones(100))) is None
     density[25] = 0.0
     assert Supported.of(density, coded, BaseMeasure(np.ones(100))) is not None
+
+
+@pytest.mark.parametrize("positive", [25, 26])
+def test_shards_agree_on_what_is_few(positive):
+    """However many of them one shard has: only those of all shards together count."""
+    density = np.where(np.arange(100) < positive, 1.0, 0.0)
+
+    def work(comm):
+        rows = np.split(np.arange(100), [13, 60])[comm.rank]
+        coded = Coded(np.ones(1), np.zeros(rows.size, dtype=np.uint16))
+        found = Supported.of(density[rows], coded, BaseMeasure(np.ones(rows.size), comm=comm))
+        return found is not None
+
+    assert on_shards(3, work) == [positive <= 25] * 3
 
 
 @given(seed=seeds, n=st.integers(8, 300), count=st.integers(2, 4), alike=st.booleans())
