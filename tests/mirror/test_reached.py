@@ -14,6 +14,7 @@ from maboost.fixed import fixed_point
 from maboost.mirror import BaseMeasure
 from maboost.mirror.coded import Coded
 from maboost.mirror.reached import _FURTHER, Reached
+from maboost.threads import Threads
 
 
 def problem(seed, n, alike, one_cap):
@@ -72,7 +73,35 @@ def test_shards_change_no_bit(seed, n, count, alike):
         measure = BaseMeasure(weights[part], comm=comm)
         some = Coded(coded.values, coded.codes[part])
         reached = Reached.near(factors, some, density[part], caps[part], measure)
-        return moments(reached, 1.2 * factors, some, measure)
+        # the first sums bring along what is known from then on
+        return [moments(reached, k * factors, some, measure) for k in (1.1, 0.7, 1.0)]
 
     whole = on(slice(None))
     assert on_shards(count, lambda comm: on(parts[comm.rank], comm)) == [whole] * count
+
+
+@given(seed=seeds, n=st.integers(1, 2000), alike=st.booleans(), one_cap=st.booleans())
+@examples(30)
+def test_threads_change_no_bit(seed, n, alike, one_cap):
+    weights, density, caps, coded, factors = problem(seed, n, alike, one_cap)
+
+    def on(threads):
+        measure = BaseMeasure(weights, threads=threads)
+        reached = Reached.near(factors, coded, density, caps, measure)
+        return moments(reached, factors, coded, measure)
+
+    assert on(Threads(3, block=1)) == on(Threads(1))
+
+
+@given(seed=seeds, n=st.integers(1, 9000), alike=st.booleans())
+@examples(30)
+def test_nothing_is_left_where_every_row_is_listed(seed, n, alike):
+    """The masses of the codes less those of the list cancel to the last bit."""
+    weights, density, caps, coded, factors = problem(seed, n, alike, True)
+    measure = BaseMeasure(weights)
+    reached = Reached.near(factors + 1e9 / density.min(), coded, density, caps, measure)
+    assert reached.codes.size == n
+    w = measure.entries * np.minimum(density * factors[coded.codes], caps)
+    grid = fixed_point(caps * measure.largest, n)  # finer than masses need
+    found = reached.moments(factors, coded.values, measure, grid)
+    assert found[0] == pytest.approx(math.fsum(w), abs=2e-15)
