@@ -177,6 +177,33 @@ def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped
         assert derivative == pytest.approx((ends[0] - ends[1]) / (2.0 * small), abs=1e-5)
 
 
+@examples(150)
+@given(
+    seeds,
+    st.sampled_from(sorted(GEOMETRIES)),
+    st.sampled_from([0.1, 3.0, 30.0, 300.0]),
+    st.booleans(),
+)
+def test_what_does_not_fit_the_grid_of_sums_is_told(seed, name, step, codes):
+    """Newton's method must not settle where densities were cut: sums are right, or said not to be."""
+    rng = np.random.default_rng(seed)
+    ascent, measure = GEOMETRIES[name], BaseMeasure(rng.uniform(0.2, 3.0, size=40))
+    start = ascent.start(measure)
+    state = ascent.move(start, coded_direction(rng, 40), rng.uniform(0.0, 2.0), measure).state
+    coded, l1 = coded_direction(rng, 40), 0.1 if name == "orthant" else 0.0
+    d = whole_direction(coded) - l1
+    rows = pass_for(ascent, state, coded if codes else whole_direction(coded), measure, l1)
+    found = rows.sums(step, 0.0)
+    regularizer, domain, x = ascent.regularizer, ascent.domain, state.theta + step * d
+    caps = domain.row_caps() if domain.normalised else domain.entry_cap()
+    u = np.minimum(regularizer.point(x), caps)
+    assert rows.clipped == bool(np.any(u > rows.limits.bound))
+    if not rows.clipped:
+        w = measure.entries * u
+        wanted = math.fsum(w), math.fsum(w * d)
+        assert found[:2] == pytest.approx(wanted, rel=1e-12, abs=1e-13)
+
+
 def test_lazy_rows_far_above_their_caps_keep_their_shares():
     """Where powers would be cut, the step is searched for instead."""
     measure = BaseMeasure(np.ones(4), 2)
@@ -241,6 +268,18 @@ def test_masses_by_code_over_shards(seed, count, few):
 
     for found in on_shards(count, shard):
         np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize("size", [1e-290, 1e-9, 1.0, 1e9])
+def test_masses_of_any_density_in_any_order(size):
+    """Those of the last density are kept for it alone, and small ones are known as well as large ones."""
+    rng = np.random.default_rng(0)
+    coded, measure = coded_direction(rng, 50), BaseMeasure(rng.uniform(0.2, 3.0, size=50))
+    densities = [rng.exponential(size=50), size * rng.exponential(size=50)]
+    for density in (*densities, *densities):
+        found = coded.masses(density, measure, measure.integral(density))
+        expected = np.bincount(coded.codes, weights=measure.entries * density, minlength=4)
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("step", [1.0, 64.0, 900.0, 1e5])
