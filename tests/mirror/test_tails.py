@@ -83,6 +83,22 @@ def test_where_a_sample_says_to_look_changes_nothing(seed, n, alike):
     assert found.integral == pytest.approx(integral, abs=1e-12)
 
 
+@given(seed=seeds, spread=st.sampled_from([200, 10**6]))
+@examples(40)
+def test_a_bracket_too_narrow_for_buckets(seed, spread):
+    """The distance of its ends has no finite reciprocal."""
+    rng = np.random.default_rng(seed)
+    values, weights = 5e-324 * rng.integers(-spread, spread, size=200), rng.exponential(size=200)
+    target = rng.uniform(0.1, 0.9) * math.fsum(weights)
+    level, below, _ = by_sorting(values, weights, target)
+    rank = np.searchsorted(np.sort(values), level)
+    said = tuple(np.sort(values)[[rank - 5, rank + 5]].tolist())
+    with mock.patch.multiple(tails, _FEW=49, _guess=lambda *_: said):  # what is left is sorted
+        found = lower_tail(values, weights, target, BaseMeasure(np.ones(200)))
+    assert found.level == level
+    assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
+
+
 @given(seed=seeds, n=st.integers(1, 30), few=FEW)
 @examples(60)
 def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n, few):
