@@ -15,6 +15,7 @@ from tests.helpers import (
     Quadratic,
     divergence,
     examples,
+    on_shards,
     random_domain,
     random_problem,
     rounds,
@@ -26,7 +27,15 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
-from maboost.mirror import CappedSimplex, Hypercube, Orthant, Regularizer, Simplex, project
+from maboost.mirror import (
+    BaseMeasure,
+    CappedSimplex,
+    Hypercube,
+    Orthant,
+    Regularizer,
+    Simplex,
+    project,
+)
 
 STEPS = ("paper", "maxmargin", "corrective")
 
@@ -363,3 +372,20 @@ def test_a_gain_that_overflowed_promises_nothing(booster, gain):
     run = random_problem(np.random.default_rng(0), 6, 5, 2, "votes", False).run(booster)
     assert run.bound(gain) == run.bound.of_group(gain, 0.5, None) == 1.0
     assert run.margin_bound(gain) == -math.inf
+
+
+def test_bounds_are_those_of_the_rows_of_all_shards():
+    """The tightest cap, the lightest row and the loosest cap may each be another shard's."""
+    rng = np.random.default_rng(0)
+    weights, caps = rng.uniform(0.2, 3.0, size=12), rng.uniform(1.5, 4.0, size=12)
+
+    def bounds(rows, comm=None):
+        measure = BaseMeasure(weights[rows], comm=comm)
+        boosters = maboost(domain=CappedSimplex(caps[rows])), maboost(), sparseboost()
+        pairs = [
+            (ErrorBound.of(b.ascent, measure), MarginBound.of(b.ascent, measure)) for b in boosters
+        ]
+        return [(error(gain), margin(gain)) for error, margin in pairs for gain in (0.1, 0.4, 9.0)]
+
+    whole, parts = bounds(np.arange(12)), np.split(np.arange(12), [3, 8])
+    assert on_shards(3, lambda comm: bounds(parts[comm.rank], comm)) == [whole] * 3
