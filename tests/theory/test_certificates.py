@@ -261,6 +261,19 @@ def test_margins_of_sparseboost_from_densities_of_mass_one_at_most(gain, lightes
     assert found <= best + 1e-6 * (1.0 + abs(best))
 
 
+@given(gain=st.floats(-1.0, 0.499), seed=seeds, bound=st.sampled_from([1.0, 1.5, 4.0]))
+@examples(60)
+def test_margins_on_a_hypercube_are_from_densities_in_it(gain, seed, bound):
+    """Half the squares, as for SparseBoost, but no density above the bound is a point of the domain."""
+    measure = BaseMeasure(np.random.default_rng(seed).uniform(0.2, 3.0, size=6))
+    lightest = measure.smallest_row
+    x = np.linspace(0.0, bound, 10_001)[1:]  # the density of the lightest row, all others zero
+    cost = 0.5 * lightest * (x - 1.0) ** 2 + 0.5 * (1.0 - lightest)
+    best = np.max((gain - cost) / (lightest * x))
+    found = MarginBound.of(maboost("euclidean", Hypercube(bound)).ascent, measure)(gain)
+    assert found <= best + 1e-6 * (1.0 + abs(best))
+
+
 @pytest.mark.parametrize("domain", [Orthant(), Hypercube(), Hypercube(2.0)], ids=str)
 @pytest.mark.parametrize("name", [*REGULARIZERS, "steep", "flat"])
 @given(problem=problems, update=st.sampled_from(["active", "lazy"]), step=st.sampled_from(STEPS))
