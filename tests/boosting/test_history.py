@@ -6,7 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from tests.helpers import Problem, random_problem, rounds
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.helpers import Problem, examples, random_problem, rounds
 
 from maboost import boosting
 from maboost.boosting import Game, History, Record
@@ -132,16 +134,60 @@ def test_densities_are_those_of_a_distribution(name):
     assert min(masses) < 0.9
 
 
-def test_a_certificate_of_no_rounds_promises_nothing():
-    kept = boosting.Certificate(
-        "Entropy", "Simplex", "active", rounds=3, gain=1.0, error_bound=0.4, measured_error=0.1,
-        margin_bound=0.1, soft_margin=0.2, min_margin=0.2, best_margin_bound=0.3, exact=True,
-        floor=0.0, stopped="3 rounds are done",
+def kept(**changed) -> boosting.Certificate:
+    """A certificate of three rounds of AdaBoost on a hundred rows."""
+    bound = ErrorBound.of(boosting.maboost().ascent, BaseMeasure(np.ones(100)))
+    three = boosting.Certificate(
+        "Entropy", "Simplex", "active", rounds=3, gain=0.3, error_bound=bound(0.3), measured_error=0.1,
+        margin_bound=0.1, soft_margin=0.2, min_margin=0.2, best_margin_bound=0.3, exact=True, floor=0.0,
+        stopped="3 rounds are done", last_gain=0.1, bound=bound,
     )  # fmt: skip
-    none = kept.upto(History([]), "no round is left")
+    return dataclasses.replace(three, **changed)
+
+
+def test_a_certificate_of_no_rounds_promises_nothing():
+    none = kept(bound=None).upto(History([]), "no round is left")
     assert (none.rounds, none.gain, none.error_bound, none.measured_error) == (0, 0.0, 1.0, 1.0)
     assert (none.margin_bound, none.best_margin_bound) == (-math.inf, 1.0)
     assert not none.exact
+
+
+def test_a_certificate_of_other_rounds():
+    """The best margin is at most the smallest edge of any round; all else is of the last or the sum."""
+    history = History([record(gain=g, edge=e) for g, e in ((0.2, 0.5), (0.4, 0.3), (0.1, 0.4))])
+    now = kept().upto(history, "as told")
+    assert (now.rounds, now.best_margin_bound, now.last_gain, now.stopped) == (
+        3,
+        0.3,
+        0.1,
+        "as told",
+    )
+    assert now.gain == pytest.approx(0.7)
+    assert kept().upto(History(history.records[:2]), "").last_gain == 0.4
+    assert kept().upto(History([]), "").last_gain == 0.0
+
+
+def test_the_gap_is_to_the_soft_margin():
+    assert kept(best_margin_bound=0.5, soft_margin=0.2, min_margin=-0.4).gap == pytest.approx(0.3)
+
+
+@given(gain=st.floats(0.0, 3.0), more=st.floats(1e-6, 1.0), target=st.floats(1e-6, 1.0))
+@examples(60)
+def test_rounds_needed_are_the_fewest(gain, more, target):
+    now = kept(gain=gain, last_gain=more)
+    now = dataclasses.replace(now, error_bound=now.bound(gain))
+    rounds = now.rounds_needed(target)
+    assert now.bound(gain + rounds * more) <= target
+    assert rounds == 0 or now.bound(gain + (rounds - 1) * more) > target
+
+
+def test_rounds_that_would_never_do_are_not_counted():
+    assert kept(last_gain=1e-300).rounds_needed(0.1) is None
+    assert kept(last_gain=0.0).rounds_needed(0.1) is None
+    assert kept(last_gain=math.nan).rounds_needed(0.1) is None
+    for now in (kept(last_gain=0.0), kept(bound=None)):
+        assert now.rounds_needed(now.error_bound) == 0
+        assert now.rounds_needed(0.999 * now.error_bound) is None
 
 
 def test_rounds_to_the_floor_can_be_counted():
