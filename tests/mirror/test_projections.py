@@ -523,6 +523,23 @@ class Power(Regularizer):
         return (x / self.p) ** (1.0 / (self.p - 1.0))
 
 
+@given(seed=seeds, n=st.integers(2, 8), count=st.integers(2, 3))
+@examples(250)
+def test_shards_change_no_bit_where_an_interval_of_shifts_is_met_at_its_end(seed, n, count):
+    """Round dual points: a shard's guess is often exactly where rows reach zero and others are at caps."""
+    rng = np.random.default_rng(seed)
+    theta, domain = 0.5 * rng.integers(-4, 11, size=n), CappedSimplex(n / int(rng.integers(1, n)))
+    parts = cuts(n, count, rng)
+
+    def work(part, comm=None):
+        found = project(Euclidean(), domain, theta[part], BaseMeasure(np.ones(n)[part], comm=comm))
+        return found.density.tolist(), found.center + found.tau
+
+    density, shift = work(slice(0, n))
+    for part, found in zip(parts, on_shards(count, lambda c: work(parts[c.rank], c)), strict=True):
+        assert found == (density[part], shift)
+
+
 def test_a_shift_that_is_tiny_beside_the_dual_points_is_found():
     """A density of 0.1 has a gradient of 1e-37 here: from eight, that is hundreds of halvings."""
     theta = np.array([117.50275864823425, 1.0889288604523654e18, 0.07676410908944006,
@@ -561,6 +578,17 @@ def test_a_guess_does_not_change_the_result(name, data, off):
     plain = project(REGULARIZERS[name], domain, theta, measure)
     guessed = project(REGULARIZERS[name], domain, theta, measure, plain.center + plain.tau + off)
     np.testing.assert_allclose(guessed.density, plain.density, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("guess", [-0.5, 0.0, 0.25, 1.0, 1.5])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-40, 2.0**20])
+def test_a_guess_where_caps_begin_to_hold_all_mass_changes_nothing(guess, scale):
+    """Every shift in an interval is a root; the one told is its end, also from the end itself."""
+    measure, theta = BaseMeasure(np.ones(4)), np.array([2.0 + scale, 2.0 + scale, 0.0, 0.0])
+    domain = CappedSimplex(2.0)
+    found = project(Euclidean(), domain, theta, measure, guess * scale)
+    np.testing.assert_array_equal(found.density, [2.0, 2.0, 0.0, 0.0])
+    assert found.center + found.tau == scale
 
 
 def test_shards_ask_each_other_as_often_where_only_one_has_other_caps():

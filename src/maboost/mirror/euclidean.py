@@ -216,13 +216,14 @@ def _settled(
     if not mass > 0.0:
         return corner(tau)
     blur = 1e-15 * (abs(moment) + cap + 1.0) / mass + 4.0 * math.ulp(tau)
-    below = max(tau - blur, first)
-    value, new = newton(below)
-    if math.isnan(new) and abs(value - 1.0) <= _MASS_TOLERANCE:
-        return corner(below)
+    sides = []
+    for beside in (max(tau - blur, first), min(tau + blur, last)):
+        value, new = newton(beside)
+        if math.isnan(new) and abs(value - 1.0) <= _MASS_TOLERANCE:
+            return corner(beside)  # an interval of roots begins or ends at tau
+        sides.append(new)
     # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
     # bits: the lower one.
-    sides = (new, newton(min(tau + blur, last))[1])
     # Where little is free the blur is wide, and the quotient of a piece further off may be anywhere.
     met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= _MASS_TOLERANCE]
     return min(met, default=tau)
