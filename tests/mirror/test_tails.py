@@ -68,6 +68,25 @@ def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike, ra
     assert found.integral == pytest.approx(integral, abs=1e-12 * scale)
 
 
+@given(seed=seeds, n=st.integers(1, 60), few=FEW)
+@examples(40)
+def test_what_is_known_of_the_values_changes_nothing(seed, n, few):
+    rng = np.random.default_rng(seed)
+    values, weights, measure = (
+        random_values(rng, n),
+        rng.exponential(size=n),
+        BaseMeasure(np.ones(n)),
+    )
+    target, extent = 0.4 * math.fsum(weights), (float(values.min()), float(values.max()))
+    with mock.patch.object(tails, "_FEW", few):
+        told = [
+            lower_tail(values, weights, target, measure, heaviest, ends)
+            for heaviest in (None, float(weights.max()))
+            for ends in (None, extent)
+        ]
+    assert told == [told[0]] * 4
+
+
 @given(seed=seeds, n=st.integers(2, 12), alike=st.booleans())
 @examples(200)
 def test_where_a_sample_says_to_look_changes_nothing(seed, n, alike):
@@ -92,11 +111,13 @@ def test_a_bracket_too_narrow_for_buckets(seed, spread):
     target = rng.uniform(0.1, 0.9) * math.fsum(weights)
     level, below, _ = by_sorting(values, weights, target)
     rank = np.searchsorted(np.sort(values), level)
-    said = tuple(np.sort(values)[[rank - 5, rank + 5]].tolist())
+    said, measure = np.sort(values)[[rank - 5, rank + 5]].tolist(), BaseMeasure(np.ones(200))
     with mock.patch.multiple(tails, _FEW=49, _guess=lambda *_: said):  # what is left is sorted
-        found = lower_tail(values, weights, target, BaseMeasure(np.ones(200)))
+        found = lower_tail(values, weights, target, measure)
     assert found.level == level
     assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
+    with mock.patch.object(tails, "_FEW", 0):  # nothing is sorted: any of these values will do
+        assert values.min() <= lower_tail(values, weights, target, measure).level <= values.max()
 
 
 @given(seed=seeds, n=st.integers(1, 30), few=FEW)
