@@ -26,7 +26,7 @@ from maboost.mirror import (
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import pass_for
+from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 
 GEOMETRIES = {
@@ -202,6 +202,37 @@ def test_what_does_not_fit_the_grid_of_sums_is_told(seed, name, step, codes):
         w = measure.entries * u
         wanted = math.fsum(w), math.fsum(w * d)
         assert found[:2] == pytest.approx(wanted, rel=1e-12, abs=1e-13)
+
+
+@examples(60)
+@given(seeds, st.sampled_from([0.1, 3.0, 300.0]), st.sampled_from([0.0, 0.2]))
+def test_sums_from_few_positive_entries_are_those_of_all(seed, step, l1):
+    """With a penalty, and where something does not fit the grid."""
+    rng = np.random.default_rng(seed)
+    ascent, measure = MirrorAscent(Euclidean(), Orthant()), BaseMeasure(rng.uniform(0.2, 3.0, 40))
+    density = np.where(np.arange(40) < rng.integers(1, 11), rng.exponential(size=40), 0.0)
+    state = replace(ascent.start(measure), theta=density, density=density)
+    coded = coded_direction(rng, 40)
+    few, all_ = (pass_for(ascent, state, d, measure, l1) for d in (coded, whole_direction(coded)))
+    assert (type(few), type(all_)) == (SupportPass, EuclideanPass)
+    found, wanted = few.sums(step, 0.0), all_.sums(step, 0.0)
+    assert few.clipped == all_.clipped
+    assert few.clipped or found == pytest.approx(wanted, rel=1e-12, abs=1e-13)
+
+
+@examples(30)
+@given(seeds, st.sampled_from([0.1, 1.0, 3.0]))
+def test_lazy_entries_at_zero_come_back_from_where_they_are(seed, step):
+    """Their dual points may be far below zero: few of positive density do not tell what all do."""
+    rng = np.random.default_rng(seed)
+    ascent = MirrorAscent(Euclidean(), Orthant(), "lazy")
+    measure, coded = BaseMeasure(rng.uniform(0.2, 3.0, size=40)), coded_direction(rng, 40)
+    theta = np.where(np.arange(40) < 5, 1.0, -1.0) * rng.exponential(size=40)
+    state = replace(ascent.start(measure), theta=theta, density=np.maximum(theta, 0.0))
+    mass, loss, *_ = pass_for(ascent, state, coded, measure, 0.0).sums(step, 0.0)
+    d = whole_direction(coded)
+    w = measure.entries * np.maximum(theta + step * d, 0.0)
+    assert (mass, loss) == pytest.approx((math.fsum(w), math.fsum(w * d)), rel=1e-12, abs=1e-13)
 
 
 def test_lazy_rows_far_above_their_caps_keep_their_shares():
