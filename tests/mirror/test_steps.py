@@ -169,6 +169,26 @@ def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width
         assert found.step == pytest.approx(searched.size, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("regularizer", "domain"),
+    [(Entropy(), Simplex()), (Euclidean(), Simplex()), (Euclidean(), Orthant())],
+    ids=["entropy", "euclidean", "orthant"],
+)
+@given(seed=seeds)
+@examples(60)
+def test_newton_settles_nowhere_where_densities_were_cut(regularizer, domain, seed):
+    """Rows that weigh next to nothing are wrong: their densities grow beyond the grid of sums."""
+    rng = np.random.default_rng(seed)
+    weights = np.array([1.0, *10.0 ** -rng.uniform(0.0, 8.0, size=5)])
+    measure, ascent = BaseMeasure(weights), MirrorAscent(regularizer, domain)
+    d = rng.uniform(0.0, 1.0, size=6) * np.where(weights < 0.1, 1.0, -1.0)
+    edge = -measure.integral(d)
+    assume(edge > 1e-3)
+    s = Situation(ascent, ascent.start(measure), measure, d, edge)
+    found = joint_corrective(s)
+    assert found is None or abs(gain_slope(s, found.step)) <= 1e-10
+
+
 @pytest.mark.parametrize("name", REGULARIZERS)
 @pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(3.0), CappedSimplex(1.8)], ids=repr)
 @pytest.mark.parametrize("width", [1, 3])
