@@ -16,6 +16,10 @@ def threads_as_good_as_awake(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def tables_that_are_not_short(monkeypatch):
-    """What is for long tables only is to be met by the tables of tests, which are small."""
-    monkeypatch.setattr("maboost.mirror.passes._SHORT", 100)
+def tables_that_are_not_short(request, monkeypatch):
+    """What is for long tables only is to be met by tests of the mathematics, whose tables are small.
+
+    Not by all tests: other processes, with which some compare, know nothing of it.
+    """
+    if request.path.parent.name in ("mirror", "boosting", "theory"):
+        monkeypatch.setattr("maboost.mirror.passes._SHORT", 100)
