@@ -148,7 +148,7 @@ def _refuse_unreadable(X: Any) -> None:
     if kind and np.ma.is_masked(X):
         raise ValueError(
             f"X has {int(np.ma.getmaskarray(X).sum())} masked values, which would be read as if they were not: give "
-            "NaN where values are missing, as X.filled(np.nan) does"
+            "NaN where values are missing, as X.astype(float).filled(np.nan) does"
         )
 
 

@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15
-
 _SHORT = 1 << 14  # entries that are passed over sooner than listed
 
 
