@@ -8,6 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from maboost._version import __version__
+from maboost.later import later
+
+# scikit-learn imports both and hardly uses them: more than a third of the time to a first fit
+with later("scipy.stats", "pandas"):
+    import sklearn.base  # noqa: F401
+
 from maboost.estimators import (
     CombinedBoostClassifier,
     HistTreeClassifier,

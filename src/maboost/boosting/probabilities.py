@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from maboost.mirror.measure import BaseMeasure
@@ -66,7 +66,7 @@ def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> 
         if low == least:
             return least
         low, high = max(low / _FURTHER, least), low
-    return float(brentq(slope, low, high, xtol=1e-12, rtol=1e-10))
+    return float(scipy.optimize.brentq(slope, low, high, xtol=1e-12, rtol=1e-10))
 
 
 def _push(margins: Array, scale: float) -> Array:

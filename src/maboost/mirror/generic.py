@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
@@ -95,7 +95,7 @@ def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
         near, value, step = far, reached, step * 2.0
     if reached == 0.0:
         return far
-    return float(brentq(excess, near, far, xtol=1e-300, rtol=8.9e-16, maxiter=4000))
+    return float(scipy.optimize.brentq(excess, near, far, xtol=1e-300, rtol=8.9e-16, maxiter=4000))
 
 
 def _settle(

@@ -14,8 +14,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from maboost.mirror.params import Component
 
@@ -109,7 +109,7 @@ class Regularizer(Component):
         floor = 1.0 / self.upper if math.isfinite(self.upper) else 1e-100
         if self.beta(floor) <= gain:
             return floor
-        root = brentq(
+        root = scipy.optimize.brentq(
             lambda x: self.beta(math.exp(x)) - gain, math.log(floor), 0.0, xtol=1e-14, rtol=1e-14
         )
         return min(1.0, math.exp(root) * (1.0 + 1e-12))

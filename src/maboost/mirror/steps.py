@@ -21,8 +21,8 @@ from numbers import Real
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from maboost.mirror.coded import Coded
 from maboost.mirror.joint import CLEARLY_POSITIVE, joint_corrective, shift_after, smallest_edge
@@ -168,7 +168,9 @@ class Corrective(Component):
             near, far = far, 2.0 * far
             if far > 1e12:
                 return Step(near)
-        return Step(float(brentq(slope, near, far, xtol=1e-15, rtol=8.9e-16, maxiter=200)))
+        return Step(
+            float(scipy.optimize.brentq(slope, near, far, xtol=1e-15, rtol=8.9e-16, maxiter=200))
+        )
 
     def _without_root(self, s: Situation, worst: float) -> Step:
         """Where the edge stays positive: to the floor of the bound if h errs nowhere."""
