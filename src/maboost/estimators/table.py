@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn
 from numpy.typing import NDArray
+from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
@@ -27,6 +29,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+# before, scikit-learn read the names of columns by the interchange protocol, which polars 2 has no more
+_READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
 
 
 @dataclass
@@ -267,7 +272,14 @@ def _frame(X: Any) -> DataFrame[Any] | None:
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
-    return frame if isinstance(frame, nw.DataFrame) else None
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    if not (_READS_ALL_FRAMES or frame.implementation.is_pandas() or hasattr(X, "__dataframe__")):
+        raise ValueError(
+            f"X is a frame of {frame.implementation.value}, whose columns scikit-learn {sklearn.__version__} "
+            "cannot name: update scikit-learn to 1.9 or newer, or give X as a frame of pandas"
+        )
+    return frame
 
 
 def _of_record_batch(X: Any) -> Any:
