@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maboost.jit import kernel
 from maboost.learners.tree.binning import Bins
+from maboost.learners.tree.descent import descend
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
 from maboost.threads import Threads
 
@@ -103,18 +104,9 @@ class Tree:
         out: NDArray[np.int32] | None = None,
     ) -> NDArray[np.int32]:
         """The leaf of every binned row, into `out` if given; reads only the columns it splits on."""
-        leaves = self.feature < 0  # a leaf is its own left child, and everything goes left
-        feature, left = np.where(leaves, 0, self.feature), self.left.copy()
-        left[leaves] = np.flatnonzero(leaves)
-        go_left = self.go_left | leaves[:, None]
         if out is None:
             out = np.empty(by_column.shape[1], dtype=ROW)
-        depth = self.depth
-
-        def work(a: int, b: int) -> None:
-            _send_down(by_column, a, b, feature, left, go_left, depth, out)
-
-        threads.over(len(out), work)
+        descend(self.feature, self.left, self.go_left, self.depth, by_column, threads, out)
         return out
 
     @property
@@ -166,23 +158,6 @@ def simplex_rows(table: Array) -> Array:
     tau = np.take_along_axis(excess, last[:, None], axis=1)
     rows = np.maximum(table - tau, 0.0)
     return rows / rows.sum(axis=1, keepdims=True)
-
-
-@kernel
-def _send_down(by_column, start, stop, feature, left, go_left, depth, out):
-    """A tile of rows at a time, a level at a time; a right child follows its left sibling.
-
-    The first level asks all rows the same.
-    """
-    column, side = by_column[feature[0]], left[0] + (1 - go_left[0].astype(left.dtype))
-    for tile in range(start, stop, 4096):
-        end = min(tile + 4096, stop)
-        for i in range(tile, end):
-            out[i] = side[column[i]]
-        for _ in range(depth - 1):
-            for i in range(tile, end):
-                at = out[i]
-                out[i] = left[at] + (1 - go_left[at, by_column[feature[at], i]])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+"""Binned rows going down a whole tree: rows that were hidden while it grew, or come later."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.jit import kernel
+from maboost.learners.tree.layout import MISSING_BIN
+from maboost.threads import Threads
+
+__all__ = ["descend"]
+
+_TILE = 1 << 12  # rows whose place in the tree stays in the first cache
+_NUMBERED = 256  # nodes that have a number of one byte
+_SETS = 4  # bins looked up in a table in the time of a level of branches
+
+
+@kernel
+def _ask_all(by_column, start, stop, nodes, feature, left, last, from_missing, go_left, out):
+    """Ask rows the questions of all nodes, parents first: those that are not there do not care.
+
+    So many more questions than levels, but of 64 rows at once: neither the column asked nor the place of the
+    answer depends on the row. Where bins up to `last` go left, beginning with that of missing values or with
+    the first, they need not be looked up in the table `go_left` either.
+    """
+    n = by_column.shape[1]
+    flat, room = by_column.reshape(-1), np.empty(_TILE, dtype=np.uint8)
+    for a in range(start, stop, _TILE):
+        b = min(a + _TILE, stop)
+        place = room[: b - a]
+        place[:] = 0
+        for k in range(nodes.size):
+            first = np.intp(feature[k]) * n
+            bins = flat[first + a : first + b]
+            node, next = np.uint8(nodes[k]), np.uint8(left[k])
+            if last[k] < 0:
+                answers = go_left[nodes[k]]
+                for i in range(place.size):
+                    there = np.uint8(next + (not answers[bins[i]]))
+                    place[i] = there if place[i] == node else place[i]
+            else:
+                end, lift = np.uint8(last[k]), np.uint8(from_missing[k])  # 255 and one more is 0
+                for i in range(place.size):
+                    there = np.uint8(next + (np.uint8(bins[i] + lift) > end))
+                    place[i] = there if place[i] == node else place[i]
+        for i in range(place.size):
+            out[a + i] = place[i]
+
+
+@kernel
+def _walk(by_column, start, stop, feature, left, go_left, depth, out):
+    """A tile of rows at a time, a level at a time; a leaf is its own left child, and everything goes left."""
+    for a in range(start, stop, _TILE):
+        b = min(a + _TILE, stop)
+        out[a:b] = 0
+        for _ in range(depth):
+            for i in range(a, b):
+                at = out[i]
+                out[i] = left[at] + (1 - go_left[at, by_column[feature[at], i]])
+
+
+def descend(
+    feature: NDArray[np.int32],
+    left: NDArray[np.int32],
+    go_left: NDArray[np.bool_],
+    depth: int,
+    by_column: NDArray[np.uint8],
+    threads: Threads,
+    out: NDArray[np.int32],
+) -> None:
+    """Write the leaf of every row, of a tree whose right children follow their left siblings.
+
+    `feature` is -1 at leaves; `go_left` says by node and bin who goes left. Reads only the columns that the
+    tree splits on.
+    """
+    leaves = feature < 0
+    nodes = np.flatnonzero(~leaves)
+    lift, low = go_left[nodes, MISSING_BIN], go_left[nodes, :MISSING_BIN]
+    count = np.count_nonzero(low, axis=1)
+    ordered = (low == (np.arange(MISSING_BIN) < count[:, None])).all(axis=1)
+    if len(feature) <= _NUMBERED and np.count_nonzero(~ordered) <= _SETS * depth:
+        last = np.where(ordered, count - 1 + lift, -1)
+        questions = nodes, feature[nodes], left[nodes], last, lift, go_left
+        threads.over(len(out), lambda a, b: _ask_all(by_column, a, b, *questions, out))
+    else:
+        own = np.where(leaves, np.arange(len(left)), left)
+        branches = np.where(leaves, 0, feature), own, go_left | leaves[:, None], depth
+        threads.over(len(out), lambda a, b: _walk(by_column, a, b, *branches, out))
