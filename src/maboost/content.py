@@ -67,28 +67,36 @@ def sampled_rows(
     hashes: NDArray[np.uint64], comm: Communicator | None = None
 ) -> NDArray[np.intp] | None:
     """The rows here among the `SAMPLE_ROWS` smallest distinct hashes of all shards; None if that is all."""
-    distinct = _smallest(np.unique(hashes), SAMPLE_ROWS + 1, comm or SerialCommunicator())
+    distinct = _smallest(hashes, SAMPLE_ROWS + 1, comm or SerialCommunicator())
     if len(distinct) <= SAMPLE_ROWS:
         return None
     return np.flatnonzero(hashes <= distinct[SAMPLE_ROWS - 1])
 
 
-def _smallest(distinct: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
-    """The `size` smallest distinct hashes over all shards, given each shard's own in order.
+def _smallest(hashes: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
+    """The `size` smallest distinct hashes over all shards, in order.
 
     Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
-    their number; it grows until it does, and what is exchanged does not grow with the shards.
+    their number; it grows until it does. What is sorted does not grow with the rows, and what is exchanged
+    not with the shards.
     """
-    everyone = global_count(len(distinct), comm)
-    share = 1.1 * size / max(everyone, 1)
+    share = 1.1 * size / max(global_count(len(hashes), comm), 1)
     while True:
         limit = np.uint64(int(share * 2**64)) if share < 1.0 else None
-        below = distinct if limit is None else distinct[: np.searchsorted(distinct, limit)]
-        parts = gathered(below[:size], comm)
-        found = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+        below = hashes if limit is None else hashes[hashes < limit]
+        parts = gathered(_distinct(below)[:size], comm)
+        found = parts[0] if len(parts) == 1 else _distinct(np.concatenate(parts))
         if limit is None or len(found) >= size:
             return found[:size]
         share *= 1.1 * size / max(len(found), 1)
+
+
+def _distinct(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """In order; numpy's `unique` puts them into a table first, which takes ten times as long."""
+    ordered = np.sort(hashes)
+    first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    found: NDArray[np.uint64] = ordered[first]
+    return found
 
 
 def merged_weights(

@@ -33,6 +33,30 @@ def test_bin_is_the_number_of_edges_below(column, max_bins):
     assert np.all(np.diff(edges) > 0.0)
 
 
+@pytest.mark.parametrize("max_bins", [2, 3, 17, 255])
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda x: x,
+        lambda x: np.exp(8.0 * x),  # nearly all edges in one cell of the grid
+        lambda x: np.round(x),
+        lambda x: 1e308 * np.tanh(x),  # whose extent is no number
+        lambda x: 5e-324 * np.round(40.0 * x),
+        lambda x: 1.0 + np.finfo(float).eps * np.round(40.0 * x),
+    ],
+    ids=["even", "skewed", "whole", "huge", "tiny", "close"],
+)
+def test_values_that_set_no_edge_find_their_bin_too(spread, max_bins):
+    rng = np.random.default_rng(0)
+    bins = find_bins(spread(rng.normal(size=(3000, 1))), np.ones(3000), max_bins)
+    edges = bins.edges[0]
+    beside = np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
+    v = np.concatenate([spread(3.0 * rng.normal(size=2500)), beside, [np.inf, -np.inf, np.nan]])
+    by_row, _ = bin_columns(v[:, None], bins)
+    expected = np.where(np.isnan(v), MISSING_BIN, np.searchsorted(edges, v, side="left"))
+    np.testing.assert_array_equal(by_row[:, 0], expected)
+
+
 def test_few_distinct_values_get_a_bin_each():
     rng = np.random.default_rng(0)
     v = rng.choice(np.array([-3.0, 0.5, 0.7, 100.0]), size=200)

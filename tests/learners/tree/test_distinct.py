@@ -8,13 +8,17 @@ from tests.helpers import cuts, examples, on_shards
 
 from maboost.comm import SerialCommunicator
 from maboost.learners.tree.distinct import from_all_values
+from maboost.threads import Threads
 
 
 def answers(values, weights, comm):
     def answer(j, its_values, its_weights):
         return np.concatenate([its_values, its_weights.astype(np.float64), [j]])
 
-    return from_all_values(lambda j: (values[j], weights[j]), answer, len(values), comm)
+    def read(some):
+        return [(values[j], weights[j]) for j in some]
+
+    return from_all_values(read, answer, len(values), comm, Threads(2))
 
 
 @pytest.mark.parametrize("kind", ["single", "double", "mixed"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from maboost import content
 from maboost.comm import Communicator, SerialCommunicator, global_count
 from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
 from maboost.jit import kernel
-from maboost.learners.tree.distinct import from_all_values
+from maboost.learners.tree.distinct import Weighted, from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
 
@@ -30,6 +30,9 @@ __all__ = ["Bins", "bin_columns", "bin_rows", "bins_of", "find_bins"]
 Array = NDArray[np.float64]
 
 _TILE = 1 << 13  # rows whose values and bins stay in the cache
+_STRIP = 1 << 10  # values whose searches stay in the first cache
+_CELLS = 1 << 10
+_WORTH = 1 << 16  # values whose sorting is worth a thread
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,16 @@ def find_bins(
     comm: Communicator | None = None,
 ) -> Bins:
     """Find the bins of every column of `X` (dense or CSC/CSR) under the measure `weights`."""
-    comm = comm or SerialCommunicator()
+    comm, threads = comm or SerialCommunicator(), threads or Threads()
+    rows = None
     if global_count(X.shape[0], comm) > content.SAMPLE_ROWS:
         X = X.tocsr() if sp.issparse(X) else X
-        hashes = hash_rows(X, threads or Threads())
+        hashes = hash_rows(X, threads)
         rows = sampled_rows(hashes, comm)
         if rows is not None:
             first, weights = merged_weights(hashes[rows], rows, weights, comm)
-            X = X[rows[first]]
-    return bins_of(X, weights, max_bins, categorical, comm)
+            rows = rows[first]
+    return bins_of(X, weights, max_bins, categorical, comm, threads, rows)
 
 
 def bins_of(
@@ -82,19 +86,27 @@ def bins_of(
     max_bins: int,
     categorical: NDArray[np.bool_] | None = None,
     comm: Communicator | None = None,
+    threads: Threads | None = None,
+    rows: NDArray[np.intp] | None = None,
 ) -> Bins:
-    """The bins of exactly these rows."""
-    comm = comm or SerialCommunicator()
+    """The bins of exactly these rows, all unless told; `weights` are theirs."""
+    comm, threads = comm or SerialCommunicator(), threads or Threads()
     columns = X.shape[1]
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
-    if sp.issparse(X):
-        X = _by_column(X)
     grid, _ = integer_weights(weights, comm)
+    if sp.issparse(X):
+        X = _by_column(X if rows is None else X[rows])
+
+    def read(some: range) -> list[Weighted]:
+        if sp.issparse(X):
+            return [_sparse_column(X, j, grid) for j in some]
+        return _dense_columns(X, rows, some, grid)
 
     def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
         return values if is_category[j] else _quantile_edges(values, held, max_bins)
 
-    edges = from_all_values(lambda j: _column(X, j, grid), edges_of, columns, comm)
+    alone = len(weights) * columns < _WORTH
+    edges = from_all_values(read, edges_of, columns, comm, Threads() if alone else threads)
     for j in np.flatnonzero(is_category).tolist():
         _check_categories(edges[j], max_bins, j)
     return Bins(edges, is_category)
@@ -109,21 +121,31 @@ def _by_column(X: Any) -> Any:
     return columns
 
 
-def _column(X: Any, j: int, grid: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """A column without its missing values, and the weights that go with it.
+def _dense_columns(
+    X: Any, rows: NDArray[np.intp] | None, some: range, grid: NDArray[np.int64]
+) -> list[Weighted]:
+    """Columns of some rows without their missing values, and the weights that go with them.
 
     Adding zero makes a negative zero a positive one: as equal values, which of them comes first would
     depend on the order of rows.
     """
-    if sp.issparse(X):
-        a, b = X.indptr[j], X.indptr[j + 1]
-        values, its = X.data[a:b].astype(np.float64) + 0.0, grid[X.indices[a:b]]
-        rest = grid.sum() - its.sum()
-        values, its = np.append(values, 0.0), np.append(its, rest)
-        seen = ~np.isnan(values) & (its > 0)
-    else:
-        values, its = np.asarray(X[:, j], dtype=np.float64) + 0.0, grid
-        seen = ~np.isnan(values)
+    columns = slice(some.start, some.stop)
+    block = X[:, columns] if rows is None else X[rows, columns]
+    table = np.add(block.T, 0.0, dtype=np.float64, order="C")
+    seen = ~np.isnan(table)
+    return [
+        (values, grid) if there.all() else (values[there], grid[there])
+        for values, there in zip(table, seen, strict=True)
+    ]
+
+
+def _sparse_column(X: Any, j: int, grid: NDArray[np.int64]) -> Weighted:
+    """The same of one column of a sparse table, in which all zeros are one value."""
+    a, b = X.indptr[j], X.indptr[j + 1]
+    values, its = X.data[a:b].astype(np.float64) + 0.0, grid[X.indices[a:b]]
+    rest = grid.sum() - its.sum()
+    values, its = np.append(values, 0.0), np.append(its, rest)
+    seen = ~np.isnan(values) & (its > 0)
     return values[seen], its[seen]
 
 
@@ -152,44 +174,68 @@ def _check_categories(codes: Array, max_bins: int, j: int) -> None:
         )
 
 
+class _Ladder(NamedTuple):
+    """The edges of a column, prepared for :func:`_bin_numbers`.
+
+    Attributes
+    ----------
+    edges : array
+        Followed by so many infinities that no step leads beyond them.
+    before : array
+        By cell of an even grid over the edges how many of them lie in cells before. It narrows the search
+        to the edges of a value's own cell, which are few.
+    low, factor : float
+        Origin and scale of the grid.
+    widest : int
+        The first step of a search: the largest power of two up to the number of edges in a cell.
+    """
+
+    edges: Array
+    before: NDArray[np.int32]
+    low: float
+    factor: float
+    widest: int
+
+    @classmethod
+    def of(cls, edges: Array) -> _Ladder:
+        finite = edges[np.isfinite(edges)]
+        low = float(finite[0]) if len(finite) else 0.0
+        spread = float(finite[-1]) - low if len(finite) else 0.0
+        factor = (_CELLS - 2) / spread if spread > 0.0 and np.isfinite(spread) else 0.0
+        if not np.isfinite(factor):
+            factor = 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            cell = np.clip((edges - low) * factor, 0.0, _CELLS - 1.0)
+        cell = np.where(np.isnan(cell), 0.0, cell).astype(np.int64)
+        before = np.searchsorted(cell, np.arange(_CELLS + 1))
+        most = int(np.diff(before).max())
+        widest = 1 << (most.bit_length() - 1) if most else 0
+        rungs = np.append(edges, np.full(widest, np.inf))
+        return cls(rungs, before[:-1].astype(np.int32), low, factor, widest)
+
+
 @kernel
-def _bin_numbers(values, edges, index, low, factor, out):
+def _bin_numbers(values, edges, before, low, factor, widest, out):
     """Out = #(edges < value); NaN is missing.
 
-    `index` has an entry a cell of an even grid over the edges: how many edges lie in cells before. It
-    narrows the search to the edges of the value's own cell, which are few.
+    A strip of values at a time, and a step of all their searches at a time: so nothing branches on a value,
+    and steps are taken several at once. Edges of later cells need not be kept out: none is below the value.
     """
-    cells = index.size - 1
-    for i in range(values.size):
-        v = values[i]
-        if v != v:
-            out[i] = MISSING_BIN
-            continue
-        cell = (v - low) * factor
-        cell = min(cell, cells - 1.0) if cell > 0.0 else 0.0  # NaN (infinity times zero): the first
-        at, last = index[int(cell)], index[int(cell) + 1]
-        while at < last:
-            middle = (at + last) >> 1
-            if edges[middle] < v:
-                at = middle + 1
-            else:
-                last = middle
-        out[i] = at
-
-
-def _grid(edges: Array) -> tuple[NDArray[np.int64], float, float]:
-    """The index of :func:`_bin_numbers` with its origin and scale."""
-    cells = 1024
-    finite = edges[np.isfinite(edges)]
-    low = float(finite[0]) if len(finite) else 0.0
-    spread = float(finite[-1]) - low if len(finite) else 0.0
-    factor = (cells - 2) / spread if spread > 0.0 and np.isfinite(spread) else 0.0
-    if not np.isfinite(factor):
-        factor = 0.0
-    with np.errstate(invalid="ignore", over="ignore"):
-        cell = np.clip((edges - low) * factor, 0.0, cells - 1.0)
-    cell = np.where(np.isnan(cell), 0.0, cell).astype(np.int64)
-    return np.searchsorted(cell, np.arange(cells + 1)), low, factor
+    last, room = before.size - 1.0, np.empty(_STRIP, dtype=np.int32)
+    for a in range(0, values.size, _STRIP):
+        some, found = values[a : a + _STRIP], out[a : a + _STRIP]
+        at = room[: some.size]
+        for i in range(some.size):
+            cell = (some[i] - low) * factor
+            cell = min(cell, last) if cell > 0.0 else 0.0  # NaN (infinity times zero): the first
+            at[i] = before[int(cell)]
+        step = widest
+        while step > 0:
+            for i in range(some.size):
+                at[i] += step if edges[at[i] + step - 1] < some[i] else 0
+            step >>= 1
+        for i in range(some.size):
+            found[i] = at[i] if some[i] == some[i] else MISSING_BIN
 
 
 @kernel
@@ -246,8 +292,8 @@ def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:
     edges = bins.edges[j]
     if bins.categorical[j]:
         return lambda values, out: _bin_categories(values, edges, out)
-    index, low, factor = _grid(edges)
-    return lambda values, out: _bin_numbers(values, edges, index, low, factor, out)
+    ladder = _Ladder.of(edges)
+    return lambda values, out: _bin_numbers(values, *ladder, out)
 
 
 def _bin_sparse(X: Any, bins: Bins, by_column: NDArray[np.uint8]) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator, by_rank, gathered_objects
+from maboost.threads import Threads
 
-__all__ = ["distinct", "from_all_values"]
+__all__ = ["Weighted", "distinct", "from_all_values"]
 
 Array = NDArray[np.float64]
 Weighted = tuple[Array, NDArray[np.int64]]
 
+_READ = 4  # columns in a piece of work: half a cache line of a row, and little memory
 _TOGETHER = 8  # columns in a message: enough that few are sent, few enough to be in memory twice
 
 
@@ -33,27 +36,37 @@ def distinct(values: Array, weights: NDArray[np.int64]) -> Weighted:
 
 
 def from_all_values(
-    column: Callable[[int], Weighted],
+    read: Callable[[range], list[Weighted]],
     answer: Callable[[int, Array, NDArray[np.int64]], Array],
     columns: int,
     comm: Communicator,
+    threads: Threads,
 ) -> list[Array]:
     """What follows from the distinct values of each column over all shards, and their weights.
 
-    ``column(j)`` has the values and weights of this shard, ``answer(j, values, weights)`` what follows.
-    The answer to a column is found by one of the shards, which tells the others.
+    ``read(some)`` has the values and weights of some neighbouring columns of this shard, ``answer(j, values,
+    weights)`` what follows for one. The answer to a column is found by one of the shards, which tells the
+    others.
     """
     if comm.size == 1:
-        return [answer(j, *distinct(*column(j))) for j in range(columns)]
+
+        def answers(some: range) -> list[Array]:
+            return [answer(j, *distinct(*its)) for j, its in zip(some, read(some), strict=True)]
+
+        return list(chain.from_iterable(threads.each(_groups(columns, _READ), answers)))
     found = {}
-    for start in range(0, columns, _TOGETHER):
-        some = range(start, min(start + _TOGETHER, columns))
-        parts = _gathered_columns([distinct(*column(j)) for j in some], comm)
+    for some in _groups(columns, _TOGETHER):
+        parts = _gathered_columns([distinct(*its) for its in read(some)], comm)
         for j, (values, weights) in zip(some, parts, strict=True):
             if j % comm.size == comm.rank:
                 found[j] = answer(j, *distinct(values, weights))
     everyone = {j: its for shard in gathered_objects(found, comm) for j, its in shard.items()}
     return [everyone[j] for j in range(columns)]
+
+
+def _groups(columns: int, size: int) -> list[range]:
+    """Neighbouring columns, so many at a time."""
+    return [range(start, min(start + size, columns)) for start in range(0, columns, size)]
 
 
 class _Told(NamedTuple):
