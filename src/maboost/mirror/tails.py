@@ -367,7 +367,7 @@ def lower_tail(
     """
     some = np.ascontiguousarray(values)
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
-    same = _same_weight(some, their, measure.comm)
+    same = _same_weight(some, their, measure.comm) if some.size <= 4 * _FEW else None
     between = -math.inf, math.inf
     if same is None and some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
