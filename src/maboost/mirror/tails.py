@@ -22,6 +22,7 @@ from maboost.mirror import kernels
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import joined, part_of
+from maboost.mirror.selection import smallest
 from maboost.threads import Threads
 
 __all__ = ["TIE", "LowerTail", "lower_tail"]
@@ -171,11 +172,10 @@ class _Search:
             self.target,
             key=lambda j: value(high + (j + 1) * more, low + (j + 1) * rest),
         )
-        first = np.partition(part.values, rank)[: rank + 1]
-        level, none = float(first[rank]), first[:0]
-        lower = first < level
+        level, none = smallest(part.values, rank), part.values[:0]
+        lower = part.values < level
         below = int(np.count_nonzero(lower)) * each
-        below[2:] = fold(weight * (first * lower), *self.moment_grid[:3])
+        below[2:] = fold(weight * np.where(lower, part.values, 0.0), *self.moment_grid[:3])
         return _Open(none, none, level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
@@ -310,12 +310,10 @@ def _guess(
         rank = int(np.searchsorted(np.cumsum(theirs[order]) * each, target))
     blur = _DEVIATIONS * (1 + math.isqrt(rank * (some.size - rank) // some.size))
     low, high = rank - blur, rank + blur
-    ranks = [r for r in (low, high) if 0 <= r < some.size]
-    if isinstance(theirs, float) and ranks:
-        some = np.partition(some, ranks)
+    at = smallest if isinstance(theirs, float) else lambda ordered, rank: float(ordered[rank])
     return (
-        float(some[low]) if low >= 0 else -math.inf,
-        float(some[high]) if high < some.size else math.inf,
+        at(some, low) if low >= 0 else -math.inf,
+        at(some, high) if high < some.size else math.inf,
     )
 
 
