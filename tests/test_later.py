@@ -3,6 +3,8 @@
 import subprocess
 import sys
 import threading
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -61,20 +63,77 @@ def test_an_error_in_the_block_leaves_no_stand_in(absent):
 
 
 def test_threads_that_ask_for_the_same_module_at_once_get_it(absent):
-    with later(absent):
-        kept = sys.modules[absent]
-    barrier, found = threading.Barrier(8), []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            sys.modules.pop(absent, None)
+            with later(absent):
+                kept = sys.modules[absent]
+            found, errors = asked_at_once(4, lambda kept=kept: kept.ExpatBuilder)
+            assert not errors
+            assert len(set(found)) == 1
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def asked_at_once(count, question):
+    barrier, found, errors = threading.Barrier(count), [], []
 
     def ask():
         barrier.wait()
-        found.append(kept.ExpatBuilder)
+        try:
+            found.append(question())
+        except Exception as error:
+            errors.append(error)
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=ask) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [sys.modules[absent].ExpatBuilder] * 8
+    return found, errors
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package that imports a module of its own, which counts how often that is executed."""
+    name = f"package_{tmp_path.name}".replace("-", "_")
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from .inner import Thing\nruns = []\n")
+    (folder / "inner.py").write_text("import sys\nsys.inner_runs += 1\nclass Thing: pass\n")
+    (folder / "other.py").write_text("from . import Thing\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "inner_runs", 0, raising=False)
+    yield name
+    for loaded in [key for key in sys.modules if key.split(".")[0] == name]:
+        del sys.modules[loaded]
+
+
+@pytest.mark.parametrize("asked", ["inner", "other"])
+def test_a_module_inside_one_that_is_left_out_is_imported_once(package, asked):
+    with later(package):
+        inside = import_module(f"{package}.{asked}")
+    whole = import_module(package)
+    assert sys.inner_runs == 1
+    assert inside.Thing is whole.Thing
+    assert inside is sys.modules[f"{package}.{asked}"]
+    assert inside.__spec__.origin.endswith(f"{asked}.py")
+    assert whole.__spec__.origin.endswith("__init__.py")
+
+
+def test_a_module_that_is_left_out_can_be_looked_for(absent):
+    with later(absent):
+        assert find_spec(absent).name == absent
+    assert find_spec(absent).name == absent
+
+
+def test_nothing_is_left_behind(absent):
+    before = list(sys.meta_path)
+    with later(absent):
+        assert sys.meta_path != before
+    assert sys.meta_path == before
 
 
 @pytest.mark.parametrize("before", ["", "import pandas, scipy.stats, sklearn"])

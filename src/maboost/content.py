@@ -77,8 +77,8 @@ def _smallest(hashes: NDArray[np.uint64], size: int, comm: Communicator) -> NDAr
     """The `size` smallest distinct hashes over all shards, in order.
 
     Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
-    their number; it grows until it does. What is sorted does not grow with the rows, and what is exchanged
-    not with the shards.
+    their number; it grows until it does. What is exchanged does not grow with the shards, and what is sorted
+    not with the rows, unless they repeat each other.
     """
     share = 1.1 * size / max(global_count(len(hashes), comm), 1)
     while True:

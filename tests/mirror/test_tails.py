@@ -209,3 +209,22 @@ def test_off_the_plane_the_distributions_are_the_simplex(seed, n):
     values = np.random.default_rng(seed).normal(size=n)
     for domain in (Simplex(), Orthant(), Hypercube()):
         assert linear_minimum(values, domain, BaseMeasure(np.ones(n))) == values.min()
+
+
+@pytest.mark.parametrize("n", [50, 20_000, 140_000])
+@pytest.mark.parametrize("target", [0.3123456, 0.9012345, 1.2])  # not where a row ends
+@pytest.mark.parametrize("even", [True, False])
+def test_an_extent_that_is_no_number(n, target, even):
+    rng = np.random.default_rng(n)
+    values = 1.7e308 * rng.uniform(-1.0, 1.0, size=n)
+    values[:2] = -1.7e308, 1.7e308
+    weights = np.full(n, 1.0 / n) if even else rng.dirichlet(np.ones(n))
+    found = lower_tail(values, 1.0 / n if even else weights, target, BaseMeasure(np.ones(n)))
+    order = np.argsort(values)
+    ordered, theirs = values[order], weights[order]
+    at = min(int(np.searchsorted(np.cumsum(theirs), target)), n - 1)
+    below = math.fsum(theirs[:at])
+    assert found.level == ordered[at]
+    assert found.below == pytest.approx(below, rel=1e-9)
+    tail = math.fsum(theirs[:at] * ordered[:at]) + (target - below) * ordered[at]
+    assert found.integral == pytest.approx(tail, rel=1e-9)

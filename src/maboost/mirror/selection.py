@@ -10,18 +10,30 @@ from maboost.jit import kernel
 __all__ = ["smallest"]
 
 _SHORT = 32  # values that are sorted
-_NEXT = np.uint64(0xD1342543DE82EF95)  # of a sequence of places that no order of values is made for
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
 @kernel
+def _drawn(values, n, draw):
+    """One of the first n values: which is fixed, but follows no order that they may be in."""
+    mixed = draw * _ODD
+    mixed = (mixed ^ (mixed >> _HALF)) * _ODD
+    return values[np.intp((mixed >> _HALF) % np.uint64(n))]
+
+
+@kernel
 def _selected(values, rank):
-    """Divide by a value from among them, go on with the side of the rank; nothing branches on a value."""
+    """Divide by a value from among them, go on with the side of the rank; nothing branches on a value.
+
+    Returns how many values were looked at, too.
+    """
     some, other, n = values.copy(), np.empty(values.size), values.size
-    place = np.uint64(0)
+    draw, looked = np.uint64(0), 0
     while n > _SHORT:
-        place = (place + np.uint64(1)) * _NEXT
-        a, b, c = some[0], some[np.intp((place >> _HALF) % np.uint64(n))], some[n - 1]
+        a, b = _drawn(some, n, draw + np.uint64(1)), _drawn(some, n, draw + np.uint64(2))
+        draw += np.uint64(3)
+        c = _drawn(some, n, draw)
         middle = max(min(a, b), min(max(a, b), c))
         lower, equal, rest = 0, 0, 0
         for i in range(n):  # write always, advance where it belongs
@@ -31,13 +43,14 @@ def _selected(values, rank):
             equal += value == middle
             other[rest] = value
             rest += value > middle
+        looked += n
         if rank < lower:
             n = lower
         elif rank < lower + equal:
-            return middle
+            return middle, looked
         else:
             some, other, n, rank = other, some, rest, rank - lower - equal
-    return np.sort(some[:n])[rank]
+    return np.sort(some[:n])[rank], looked
 
 
 def smallest(values: NDArray[np.float64], rank: int) -> float:
@@ -48,4 +61,4 @@ def smallest(values: NDArray[np.float64], rank: int) -> float:
     >>> smallest(np.array([3.0, 1.0, 2.0]), 1)
     2.0
     """
-    return float(_selected(np.ascontiguousarray(values), rank))
+    return float(_selected(np.ascontiguousarray(values), rank)[0])

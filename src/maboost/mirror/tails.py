@@ -49,11 +49,18 @@ class LowerTail(NamedTuple):
 
 
 @kernel
+def _bucket(value, low, factor, last):
+    """From 0 to `last`, whatever the value."""
+    place = (value - low) * factor
+    return int(min(place, float(last))) if place > 0.0 else 0
+
+
+@kernel
 def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums):
     """Folded sums of weight and of weight * value by bucket."""
     last = sums.shape[0] - 1
     for i in range(values.size):
-        bucket = min(int((values[i] - low) * factor), last)
+        bucket = _bucket(values[i], low, factor, last)
         high, rest = split(weights[i], weight_scale[0], weight_scale[1], weight_scale[2])
         sums[bucket, 0] += high
         sums[bucket, 1] += rest
@@ -81,7 +88,7 @@ def _in_bucket(values, low, factor, last, chosen, marks):
     """Mark the values in the chosen bucket; the least and the largest of them."""
     least, most = np.inf, -np.inf
     for i in range(values.size):
-        marks[i] = min(int((values[i] - low) * factor), last) == chosen
+        marks[i] = _bucket(values[i], low, factor, last) == chosen
         if marks[i]:
             least, most = min(least, values[i]), max(most, values[i])
     return least, most
@@ -365,23 +372,29 @@ def lower_tail(
     """
     some = np.ascontiguousarray(values)
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
-    same = _same_weight(some, their, measure.comm) if some.size <= 4 * _FEW else None
+    same = _same_weight(some, their, measure.comm)
     between = -math.inf, math.inf
-    if same is None and some.size and measure.count > 4 * _FEW:
+    if some.size and measure.count > 4 * _FEW:
         between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
     ends = _ends(some, their, measure.threads, heaviest, extent)
     table = by_rank(np.array([some.size, *ends, *between]), measure.comm)
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
+    if math.isinf(high - low) and math.isfinite(low) and math.isfinite(high):
+        known = None if extent is None else (0.5 * low, 0.5 * high)
+        half = lower_tail(0.5 * some, their, target, measure, heaviest, known)
+        return LowerTail(2.0 * half.level, half.below, 2.0 * half.integral)
     weight_grid = fixed_point(heavy, count)
     moment_grid = fixed_point(heavy * max(abs(low), abs(high)), count)
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
-    if same is not None:
-        part = search.at_rank(part, same)
-    elif count > 4 * _FEW:
+    found = None
+    if count > 4 * _FEW:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
-        part = search.bracketed(part, max(first, low), min(last, high)) or part
+        found = search.bracketed(part, max(first, low), min(last, high))
+    if found is None:
+        found = part if same is None else search.at_rank(part, same)
+    part = found
     while part.high > part.low:
         if part.comm.size == 1 and part.values.size <= _FEW:
             part = search.by_sorting(part)

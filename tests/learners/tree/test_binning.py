@@ -194,3 +194,11 @@ def test_threads_change_nothing():
     one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2, block=4))
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_objects_that_are_numbers_are_binned_as_such():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    X[::7, 1] = np.nan
+    expected, found = (find_bins(made, np.ones(300), 16) for made in (X, X.astype(object)))
+    for edges, same in zip(expected.edges, found.edges, strict=True):
+        np.testing.assert_array_equal(edges, same)

@@ -1,5 +1,8 @@
 """Distinct values of columns over several shards, against those of all rows at once."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards
 
 from maboost.comm import SerialCommunicator
+from maboost.learners.tree import distinct as distinct_values
 from maboost.learners.tree.distinct import from_all_values
 from maboost.threads import Threads
 
@@ -18,7 +22,7 @@ def answers(values, weights, comm):
     def read(some):
         return [(values[j], weights[j]) for j in some]
 
-    return from_all_values(read, answer, len(values), comm, Threads(2))
+    return from_all_values(read, answer, len(values), len(values[0]), comm, Threads(2))
 
 
 @pytest.mark.parametrize("kind", ["single", "double", "mixed"])
@@ -45,3 +49,31 @@ def test_shards_together_know_what_one_machine_knows(kind, even, seed, count):
     for shard in shards:
         for mine, theirs in zip(shard, whole, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads", "most", "together"),
+    [(10, 2, 8, 2), (30, 2, 1, 2), (31, 4, 1, 3), (200, 4, 1, 1)],
+)
+def test_columns_in_memory_at_once_are_few_where_they_are_long(
+    monkeypatch, rows, threads, most, together
+):
+    monkeypatch.setattr(distinct_values, "_ROOM", 96 if rows > 10 else 1000)
+    asked, at_once, here, lock = [], [], 0, threading.Lock()
+
+    def read(some):
+        nonlocal here
+        with lock:
+            here += 1
+            at_once.append(here)
+            asked.append(len(some))
+        time.sleep(0.005)
+        with lock:
+            here -= 1
+        return [(np.arange(rows, dtype=float), np.ones(rows, dtype=np.int64)) for _ in some]
+
+    alone = SerialCommunicator()
+    found = from_all_values(read, lambda j, v, w: v, 20, rows, alone, Threads(threads))
+    assert len(found) == sum(asked) == 20
+    assert max(asked) == most
+    assert max(at_once) <= together

@@ -105,8 +105,8 @@ def bins_of(
     def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
         return values if is_category[j] else _quantile_edges(values, held, max_bins)
 
-    alone = len(weights) * columns < _WORTH
-    edges = from_all_values(read, edges_of, columns, comm, Threads() if alone else threads)
+    several = threads if len(weights) * columns >= _WORTH else Threads()
+    edges = from_all_values(read, edges_of, columns, len(weights), comm, several)
     for j in np.flatnonzero(is_category).tolist():
         _check_categories(edges[j], max_bins, j)
     return Bins(edges, is_category)
@@ -131,7 +131,7 @@ def _dense_columns(
     """
     columns = slice(some.start, some.stop)
     block = X[:, columns] if rows is None else X[rows, columns]
-    table = np.add(block.T, 0.0, dtype=np.float64, order="C")
+    table = np.add(block.T, 0.0, dtype=np.float64, order="C", casting="unsafe")
     seen = ~np.isnan(table)
     return [
         (values, grid) if there.all() else (values[there], grid[there])

@@ -17,7 +17,8 @@ __all__ = ["Weighted", "distinct", "from_all_values"]
 Array = NDArray[np.float64]
 Weighted = tuple[Array, NDArray[np.int64]]
 
-_READ = 4  # columns in a piece of work: half a cache line of a row, and little memory
+_READ = 8  # columns in a piece of work: a cache line of a row of numbers
+_ROOM = 1 << 22  # values in memory at once, where a column has no more
 _TOGETHER = 8  # columns in a message: enough that few are sent, few enough to be in memory twice
 
 
@@ -39,24 +40,29 @@ def from_all_values(
     read: Callable[[range], list[Weighted]],
     answer: Callable[[int, Array, NDArray[np.int64]], Array],
     columns: int,
+    rows: int,
     comm: Communicator,
     threads: Threads,
 ) -> list[Array]:
     """What follows from the distinct values of each column over all shards, and their weights.
 
-    ``read(some)`` has the values and weights of some neighbouring columns of this shard, ``answer(j, values,
-    weights)`` what follows for one. The answer to a column is found by one of the shards, which tells the
-    others.
+    ``read(some)`` has the values and weights of some neighbouring columns of this shard, `rows` each at most,
+    ``answer(j, values, weights)`` what follows for one. The answer to a column is found by one of the shards,
+    which tells the others.
     """
     if comm.size == 1:
+        at_once = max(_ROOM // max(rows, 1), 1)
+        several = Threads(min(threads.count, at_once))
+        group = min(max(at_once // several.count, 1), _READ)
 
         def answers(some: range) -> list[Array]:
             return [answer(j, *distinct(*its)) for j, its in zip(some, read(some), strict=True)]
 
-        return list(chain.from_iterable(threads.each(_groups(columns, _READ), answers)))
+        return list(chain.from_iterable(several.each(_groups(columns, group), answers)))
     found = {}
     for some in _groups(columns, _TOGETHER):
-        parts = _gathered_columns([distinct(*its) for its in read(some)], comm)
+        held = [distinct(*its) for j in some for its in read(range(j, j + 1))]
+        parts = _gathered_columns(held, comm)
         for j, (values, weights) in zip(some, parts, strict=True):
             if j % comm.size == comm.rank:
                 found[j] = answer(j, *distinct(values, weights))
