@@ -53,7 +53,7 @@ def test_shards_together_know_what_one_machine_knows(kind, even, seed, count):
 
 @pytest.mark.parametrize(
     ("rows", "threads", "most", "together"),
-    [(10, 2, 8, 2), (30, 2, 1, 2), (31, 4, 1, 3), (200, 4, 1, 1)],
+    [(10, 2, 4, 2), (30, 2, 1, 2), (31, 4, 1, 3), (200, 4, 1, 1)],
 )
 def test_columns_in_memory_at_once_are_few_where_they_are_long(
     monkeypatch, rows, threads, most, together

@@ -17,8 +17,8 @@ __all__ = ["Weighted", "distinct", "from_all_values"]
 Array = NDArray[np.float64]
 Weighted = tuple[Array, NDArray[np.int64]]
 
-_READ = 8  # columns in a piece of work: a cache line of a row of numbers
-_ROOM = 1 << 22  # values in memory at once, where a column has no more
+_READ = 4  # columns in a piece of work: half a cache line of a row of numbers
+_ROOM = 1 << 21  # values in memory at once, where a column has no more
 _TOGETHER = 8  # columns in a message: enough that few are sent, few enough to be in memory twice
 
 
