@@ -201,6 +201,17 @@ class _Search:
             return None
         return self._chosen(inside._replace(below=below), factor, sums)
 
+    def closed(self, part: _Open) -> _Open:
+        """Nothing but the level, or values that are too close to be told apart."""
+        while part.high > part.low:
+            if part.comm.size == 1 and part.values.size <= _FEW:
+                return self.by_sorting(part)
+            factor = _BUCKETS / (part.high - part.low)
+            if math.isinf(factor):
+                break
+            part = self.narrowed(part, factor)
+        return part
+
     def narrowed(self, part: _Open, factor: float) -> _Open:
         """The bucket that holds the level."""
         (sums,) = sums_of_all([self._bucketed(part, factor)], part.comm)
@@ -394,15 +405,7 @@ def lower_tail(
         found = search.bracketed(part, max(first, low), min(last, high))
     if found is None:
         found = part if same is None else search.at_rank(part, same)
-    part = found
-    while part.high > part.low:
-        if part.comm.size == 1 and part.values.size <= _FEW:
-            part = search.by_sorting(part)
-            break
-        factor = _BUCKETS / (part.high - part.low)
-        if math.isinf(factor):
-            break
-        part = search.narrowed(part, factor)
+    part = search.closed(found)
     level = part.low if part.high == part.low else part.high
     held = search.weight(part.below)
     moment = moment_grid.value(*part.below[2:].tolist())
