@@ -392,6 +392,7 @@ def lower_tail(
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
     if math.isinf(high - low) and math.isfinite(low) and math.isfinite(high):
+        # buckets of all would have no width, those of half of it have one
         known = None if extent is None else (0.5 * low, 0.5 * high)
         half = lower_tail(0.5 * some, their, target, measure, heaviest, known)
         return LowerTail(2.0 * half.level, half.below, 2.0 * half.integral)
