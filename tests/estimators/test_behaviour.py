@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import time
 
 import numpy as np
 import pandas as pd
@@ -344,6 +345,15 @@ def test_max_seconds_finishes_the_round_under_way():
     assert model.n_iter_ == 1
     assert model.certificate_.stopped == "max_seconds=1e-09 has passed"
     assert MABoostClassifier(STUMP, max_seconds=1e9, n_estimators=5).fit(*BINARY).n_iter_ == 5
+
+
+def test_max_seconds_counts_what_comes_before_the_rounds(monkeypatch):
+    def slow(model, rows):
+        time.sleep(0.2)
+        return 4.0
+
+    monkeypatch.setattr(SmoothBoostClassifier, "_estimated_smoothness", slow)
+    assert SmoothBoostClassifier(STUMP, max_seconds=0.2).fit(*BINARY).n_iter_ == 1
 
 
 def test_a_run_without_edge_says_so(fitted):

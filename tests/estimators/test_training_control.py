@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost import (
@@ -25,6 +25,8 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.boosting import loop
+from maboost.boosting.finding import Finder
 from maboost.estimators.holdout import held_out
 
 BINARY = make_classification(400, 8, n_informative=4, flip_y=0.15, random_state=0)
@@ -589,11 +591,66 @@ def test_an_interrupted_fit_can_go_on():
     assert_same_model(long, model.fit(X, y), X)
 
 
+@pytest.mark.parametrize("where", ["settle", "linear_minimum"])
+def test_nothing_goes_on_from_part_of_a_round(where, monkeypatch):
+    """Its gain would be certified, its hypothesis not in the model."""
+    X, y = BINARY
+    model = MABoostClassifier(n_estimators=8, warm_start=True, random_state=0)
+    whole, real, calls = clone(model).fit(X, y), getattr(loop, where), []
+
+    def interrupted(*args, **kwargs):
+        calls.append(where)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(loop, where, interrupted)
+    with pytest.warns(UserWarning, match="the model has the 3 rounds"):
+        model.fit(X, y)
+    assert_same_model(whole, model.fit(X, y), X)
+    last = model.history_.records[-1]
+    assert last.error_bound == pytest.approx(np.exp(-model.history_["gain"].sum()), rel=1e-12)
+
+
+def test_nothing_goes_on_from_half_a_search():
+    """It may have taken random numbers that the model does not know of."""
+    X, y = BINARY
+    estimator = HistTreeClassifier(max_depth=2, max_features=3)
+    model = MABoostClassifier(estimator, n_estimators=8, warm_start=True, random_state=0)
+    whole, real, calls = clone(model).fit(X, y), Finder.losses, []
+
+    def interrupted(finder, hypothesis):
+        calls.append(hypothesis)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return real(finder, hypothesis)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finder, "losses", interrupted)
+        with pytest.warns(UserWarning, match="the model has the 3 rounds"):
+            model.fit(X, y)
+    assert_same_model(whole, model.fit(X, y), X)
+
+
 def test_an_interrupt_before_any_round_is_an_interrupt():
     X, y = BINARY
     Interrupting.count = 0
     with pytest.raises(KeyboardInterrupt):
         MABoostClassifier(Interrupting(1, hard=True)).fit(X, y)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_an_interrupt_ends_a_search(hard):
+    """A fit that is cut short would count as a whole one, and its score with it."""
+    X, y = BINARY
+    Interrupting.count = 0
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cross_val_score(MABoostClassifier(Interrupting(13, hard), n_estimators=5), X, y, cv=4)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert Interrupting.count == 13
 
 
 def test_a_fit_in_another_thread_leaves_signals_alone():

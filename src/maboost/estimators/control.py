@@ -229,15 +229,26 @@ class Passes:
 
 
 class Interrupts:
-    """Ctrl-C waits for the end of the round, so that the rounds done are whole; twice is at once."""
+    """Ctrl-C waits for the end of the round, so that the rounds done are whole; twice is at once.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether there was one.
+    leave_rounds : bool
+        Whether the model is to have the rounds done. Not where the fit is one of many, of a search or an
+        ensemble: that would go on, and take the model for a whole one.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self.leave_rounds = not _under_joblib()
 
     @contextmanager
     def deferred(self) -> Iterator[Interrupts]:
         """Take over SIGINT in the main thread."""
-        if threading.current_thread() is not threading.main_thread():
+        main = threading.current_thread() is threading.main_thread()
+        if not (main and self.leave_rounds):
             yield self
             return
         before = signal.getsignal(signal.SIGINT)
@@ -255,6 +266,16 @@ class Interrupts:
             yield self
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _under_joblib() -> bool:
+    """Whether joblib has called, which runs the fits of scikit-learn's searches and ensembles."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("joblib."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

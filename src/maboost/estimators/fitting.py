@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -86,7 +87,7 @@ class Fitting(Voting):
         resume: dict[str, Any] | None,
         checkpoint: Checkpoint | None,
     ) -> Self:
-        random_state = rows.random_state
+        began, random_state = time.perf_counter(), rows.random_state
         grouping = None
         if groups is not None:
             refuse_missing(groups, "groups", "groups")
@@ -109,7 +110,15 @@ class Fitting(Voting):
             self._continue(run, rows, resume)
         if checkpoint is not None:
             checkpoint.begin(self, run, rows, stored)
-        reason = self._run(run, rows, checkpoint or (lambda last: None))
+        reason, whole = self._run(run, rows, checkpoint or (lambda last: None), began)
+        if self.warm_start and whole:
+            self._resume = {
+                "print": self.__dict__.pop("_print"),
+                "run": run.snapshot(),
+                "hypotheses": list(self._hypotheses),
+                "history": self.history_,
+                "seed": self.__dict__.get("_seed"),
+            }
         self._finish(run, rows, reason)
         return self
 
@@ -219,7 +228,7 @@ class Fitting(Voting):
         self._hypotheses = list(resume["hypotheses"])
         self.history_ = History(resume["history"].records, resume["history"].group_errors)
 
-    def _stops(self) -> list[Stop]:
+    def _stops(self, began: float) -> list[Stop]:
         stops: list[Stop] = []
         if self.target_error is not None:
             stops.append(TargetError(float(self.target_error)))
@@ -229,17 +238,22 @@ class Fitting(Voting):
         if stopped:  # a fit that goes on where another one stopped
             return [lambda record: stopped[0]]
         if self.max_seconds is not None:
-            stops.append(MaxSeconds(self.max_seconds, comm=self._comm))
+            stops.append(MaxSeconds(self.max_seconds, began, self._comm))
         return stops
 
-    def _run(self, run: Run, rows: TrainingRows, keep: Callable[[bool], None]) -> str:
-        """All rounds, each followed by `keep`; returns why they ended."""
-        stops, score = self._stops(), Score.of(self.scoring, self, run, rows.classes)
+    def _run(
+        self, run: Run, rows: TrainingRows, keep: Callable[[bool], None], began: float
+    ) -> tuple[str, bool]:
+        """All rounds, each followed by `keep`; returns why they ended, and whether the last was whole.
+
+        Where it was not, the run has moved further than the model, and none can go on from there.
+        """
+        stops, score = self._stops(began), Score.of(self.scoring, self, run, rows.classes)
         progress = Progress(int(self.verbose), self.n_estimators)
         tasks = Tasks(self, self.n_estimators, rows)
         last = self.history_.records[-1:]
         reason = self._reason_to_stop(last[0], stops) if last else None
-        interrupts = Interrupts()
+        interrupts, whole = Interrupts(), True
         with interrupts.deferred(), progress:
             try:
                 while reason is None:
@@ -257,11 +271,12 @@ class Fitting(Voting):
                         reason = reason or "a callback asked to stop"
                     keep(reason is not None or interrupts.asked)
                     if interrupts.asked:
-                        raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                if not self._hypotheses:
+                        reason = "interrupted"
+            except KeyboardInterrupt:  # which did not wait for the end of the round
+                if not (self._hypotheses and interrupts.leave_rounds):
                     raise
-                reason = "interrupted"
+                del self._hypotheses[len(self.history_) :]
+                reason, whole = "interrupted", False
         if reason == "interrupted":
             warnings.warn(
                 f"interrupted: the model has the {len(self._hypotheses)} rounds that were done",
@@ -269,7 +284,7 @@ class Fitting(Voting):
                 stacklevel=6,
             )
         tasks.close(self._so_far)
-        return reason
+        return reason, whole
 
     def _reason_to_stop(self, record: Record, stops: list[Stop]) -> str | None:
         reasons = [reason for stop in stops if (reason := stop(record))]
@@ -289,14 +304,6 @@ class Fitting(Voting):
         }
 
     def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
-        if self.warm_start and run.rounds == len(self._hypotheses):
-            self._resume = {
-                "print": self.__dict__.pop("_print"),
-                "run": run.snapshot(),
-                "hypotheses": list(self._hypotheses),
-                "history": self.history_,
-                "seed": self.__dict__.get("_seed"),
-            }
         run.close()
         done = self.best_iteration_ = len(self._hypotheses)
         if run.validation is not None and done:

@@ -96,7 +96,7 @@ class SmoothBoostClassifier(BoostingClassifier):
     target_error : float, optional
         Stop at this training error, measured or certified, whichever comes first.
     max_seconds : float, optional
-        Stop after this time.
+        Stop after this time, at the end of a round; binning the rows and finding a cap count too.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
     warm_start : bool, default=False
