@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.helpers import Problem, examples, random_problem, rounds
 
 from maboost import boosting
-from maboost.boosting import Game, History, Record
+from maboost.boosting import Game, Groups, History, Record
 from maboost.boosting.certificate import ErrorBound
 from maboost.boosting.game import Validation
 from maboost.mirror import BaseMeasure
@@ -101,7 +101,7 @@ def test_a_tie_is_an_error_wherever_errors_are_counted(n_classes):
     game, base = Game(labels[3:], n_classes), np.full(3, 1.0 / 3.0)
     run.validation = Validation(np.arange(3, 6), game, base)
     run.validation_margins = np.zeros(3 * game.width)
-    run.groups = {"some": np.arange(6) >= 2, "sure": np.arange(6) < 4}
+    run.groups = Groups(["sure", "some"], np.arange(6) // 2 > 0)
     round = next(run)
     assert round.record.train_error == pytest.approx(1.0 / 3.0)
     assert round.record.val_error == pytest.approx(2.0 / 3.0)

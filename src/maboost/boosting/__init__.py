@@ -5,6 +5,7 @@ from maboost.boosting.budget import Budget
 from maboost.boosting.certainty import Certain
 from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, MarginBound
 from maboost.boosting.game import Game, Validation
+from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record, Round
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import combined, maboost, madaboost, smooth, sparseboost
@@ -19,6 +20,7 @@ __all__ = [
     "ErrorBound",
     "Game",
     "GroupBound",
+    "Groups",
     "History",
     "L1Rule",
     "MarginBound",

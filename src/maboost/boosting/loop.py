@@ -20,6 +20,7 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
+from maboost.boosting.groups import Groups
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, settle
 from maboost.boosting.showing import Sample
@@ -52,8 +53,8 @@ class Run:
     random_state : RandomState
         Where learners get their seeds.
     validation : Validation, optional
-    groups : dict of boolean arrays, optional
-        Rows whose error is recorded every round, by name.
+    groups : Groups, optional
+        Whose errors are recorded every round.
     places : array of shape (n_rows,), optional
         Numbers in [0, 1) from the content of each row, where the booster has a budget of rows.
 
@@ -98,7 +99,7 @@ class Run:
         measure: BaseMeasure,
         random_state: np.random.RandomState,
         validation: Validation | None = None,
-        groups: dict[Any, NDArray[np.bool_]] | None = None,
+        groups: Groups | None = None,
         places: Array | None = None,
     ) -> None:
         self.booster = booster
@@ -107,7 +108,7 @@ class Run:
         self.measure = measure
         self.random_state = random_state
         self.validation = validation
-        self.groups = groups or {}
+        self.groups = groups
         producer = learner.prepare(X, game.labels, game.n_classes)
         self.finder = Finder(learner, producer, game, weights, measure, booster.trim, places)
         self.state = booster.ascent.start(measure)  # first: it checks that the domain fits the rows
@@ -230,7 +231,9 @@ class Run:
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
         val_error = self._watch(found.hypothesis, step.size)
-        group_errors = self._group_errors(settled.worst <= 0.0) if self.groups else {}
+        group_errors = {}
+        if self.groups is not None:
+            group_errors = self.groups.errors(settled.worst <= 0.0, measure)
         record = self._record(found, settled, step.size, moved.gain, val_error, began)
         return Round(found.hypothesis, record, group_errors)
 
@@ -241,14 +244,6 @@ class Run:
             lambda part: [(self.margins[part] <= 0.0).astype(np.float64)], 1
         )
         return error
-
-    def _group_errors(self, wrong: NDArray[np.bool_]) -> dict[Any, float]:
-        columns = [column for rows in self.groups.values() for column in (rows, rows & wrong)]
-        sums = self.measure.of_rows.integrals([c.astype(np.float64) for c in columns])
-        return {
-            name: wrongs / share
-            for name, share, wrongs in zip(self.groups, sums[::2], sums[1::2], strict=True)
-        }
 
     def _watch(self, hypothesis: Hypothesis, step: float) -> float:
         """The error on the validation rows after this round."""

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.booster import Booster
+from maboost.boosting.groups import Groups
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.fitting import Groups
+from maboost.estimators.fitting import Sources
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.weights import distinct_values
@@ -242,7 +243,7 @@ class CombinedBoostClassifier(BoostingClassifier):
             X, y, sample_weight, (X_val, y_val, sample_weight_val), groups, sample_domain
         )
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Sources]:
         weights, sample_domain = rows.weights, rows.sample_domain
         n = len(weights.kept)
         if sample_domain is None:
@@ -257,26 +258,24 @@ class CombinedBoostClassifier(BoostingClassifier):
         refuse_missing(sample_domain, "sample_domain", "sources")
         sources = rows.of_kept(sample_domain, "sample_domain")
         try:
-            names = distinct_values(sources, rows.comm).tolist()
+            distinct = distinct_values(sources, rows.comm)
         except TypeError as error:
             raise ValueError(
                 f"sample_domain has names that have no order among them ({error}): make them all text "
                 "or all numbers"
             ) from None
-        members = {name: sources == name for name in names}
-        for name in members:
+        members = np.searchsorted(distinct, sources)
+        groups = Groups(distinct.tolist(), members)
+        for name in groups.names:
             if name not in limits and isinstance(name, int) and name < 0:
                 limits[name] = None
-        self._check_names(set(members), set(limits))
-        measure = BaseMeasure(weights.scaled, comm=rows.comm)
-        shares = {name: measure.integral(its.astype(float)) for name, its in members.items()}
-        caps = np.empty(len(sources))
-        for name, cap in group_caps(shares, limits).items():
-            caps[members[name]] = cap
+        self._check_names(set(groups.names), set(limits))
+        caps = group_caps(groups.shares(BaseMeasure(weights.scaled, comm=rows.comm)), limits)
         booster = combined(
-            caps, self.regularizer, self.update, self.step, self.learning_rate, self.trim
-        )
-        return booster, {name: (its, limits[name]) for name, its in members.items()}
+            np.array(list(caps.values()))[members], self.regularizer, self.update, self.step,
+            self.learning_rate, self.trim,
+        )  # fmt: skip
+        return booster, Sources(groups, limits)
 
     @staticmethod
     def _check_names(found: set[Any], named: set[Any]) -> None:

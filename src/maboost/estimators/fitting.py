@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.game import Game, Validation
+from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import (
@@ -39,10 +40,14 @@ from maboost.threads import Threads, available_threads
 if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
-__all__ = ["Fitting", "Groups", "classes_among"]
+__all__ = ["Fitting", "Sources", "classes_among"]
 
-# by name: which of the kept rows belong to a data source, and its error limit
-Groups = dict[Any, tuple[NDArray[np.bool_], float | None]]
+
+class Sources(NamedTuple):
+    """Data sources that get a certificate of their own: their rows, and by name their error limits."""
+
+    groups: Groups
+    limits: dict[Any, float | None]
 
 
 class Fitting(Voting):
@@ -67,8 +72,8 @@ class Fitting(Voting):
     resume: bool
     verbose: int
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
-        """The booster for these rows, and the data sources that get a certificate of their own."""
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, Sources | None]:
+        """The booster for these rows, and their data sources where each gets a certificate of its own."""
         raise NotImplementedError
 
     def _learner(self, X: Any, weights: RowWeights, threads: Threads) -> WeakLearner:
@@ -104,7 +109,7 @@ class Fitting(Voting):
         booster, sources = self._plan(rows)
         if len(self.classes_) == 1:
             return self._finish_constant(rows, sources)
-        run = self._new_run(booster, rows, validation, {n: m for n, (m, _) in sources.items()})
+        run = self._new_run(booster, rows, validation, sources.groups if sources else None)
         self.certificate_ = self._first_certificate(run, sources)
         if self.warm_start:
             self._continue(run, rows, resume)
@@ -139,7 +144,7 @@ class Fitting(Voting):
         booster: Booster,
         rows: TrainingRows,
         validation: Validation | None,
-        groups: dict[Any, NDArray[np.bool_]] | None = None,
+        groups: Groups | None = None,
     ) -> Run:
         game = Game(rows.labels, len(rows.classes))
         threads = Threads(available_threads(self.n_jobs))
@@ -357,13 +362,13 @@ class Fitting(Voting):
         """The error to expect on rows that were not trained on."""
         return DOUBT
 
-    def _first_certificate(self, run: Run, sources: Groups) -> Certificate:
+    def _first_certificate(self, run: Run, sources: Sources | None) -> Certificate:
         """What is promised before any round."""
-        ascent, row = run.booster.ascent, run.measure.of_rows
-        groups = {}
-        for name, (members, limit) in sources.items():
-            share = row.integral(members.astype(float))
-            groups[name] = GroupBound(share, limit, run.bound.of_group(0.0, share, limit), 1.0)
+        ascent, groups = run.booster.ascent, {}
+        if sources is not None:
+            for name, share in sources.groups.shares(run.measure).items():
+                limit = sources.limits[name]
+                groups[name] = GroupBound(share, limit, run.bound.of_group(0.0, share, limit), 1.0)
         return Certificate(
             regularizer=type(ascent.regularizer).__name__,
             domain=type(ascent.domain).__name__,
@@ -385,17 +390,16 @@ class Fitting(Voting):
             bound=run.bound,
         )
 
-    def _finish_constant(self, rows: TrainingRows, sources: Groups) -> Self:
+    def _finish_constant(self, rows: TrainingRows, sources: Sources | None) -> Self:
         """One class only: nothing to boost, and nothing to get wrong."""
         self.n_iter_ = self.best_iteration_ = 0
         kept, measure = rows.weights.kept, BaseMeasure(rows.weights.scaled, comm=rows.comm)
         self._distribution = np.zeros(len(kept))
         self._distribution[kept] = measure.rows_base
         self._evidence = Evidence.of_one_class(kept)
-        groups = {
-            name: GroupBound(measure.integral(members.astype(float)), limit, 0.0, 0.0)
-            for name, (members, limit) in sources.items()
-        }
+        shares = {} if sources is None else sources.groups.shares(measure)
+        limits = {} if sources is None else sources.limits
+        groups = {n: GroupBound(share, limits[n], 0.0, 0.0) for n, share in shares.items()}
         self.certificate_ = Certificate(
             regularizer="none", domain="none", update="none", rounds=0, gain=0.0, error_bound=0.0,
             measured_error=0.0, margin_bound=0.0, soft_margin=0.0, min_margin=0.0,

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import StrOptions
 from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, maboost
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.domains import Domain
 from maboost.mirror.regularizers import Regularizer
@@ -206,7 +205,7 @@ class MABoostClassifier(BoostingClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
         domain = self.domain
         if isinstance(domain, Domain):
             if not domain.normalised:
@@ -218,4 +217,4 @@ class MABoostClassifier(BoostingClassifier):
         booster = maboost(
             self.regularizer, domain, self.update, self.step, self.learning_rate, self.trim
         )
-        return booster, {}
+        return booster, None

@@ -20,7 +20,6 @@ from maboost.boosting.recipes import STEPS, madaboost
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.control import unchanged_by_failure
 from maboost.estimators.filtering import boost_stream
-from maboost.estimators.fitting import Groups
 from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes
@@ -196,8 +195,8 @@ class MadaBoostClassifier(BoostingClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
-        return madaboost(self.step, self.learning_rate, self.trim), {}
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
+        return madaboost(self.step, self.learning_rate, self.trim), None
 
     def fit_stream(
         self,

@@ -18,7 +18,7 @@ from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.fitting import Groups, classes_among
+from maboost.estimators.fitting import classes_among
 from maboost.estimators.holdout import held_out_shares
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
@@ -228,7 +228,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
         if self.noise_rate is not None and self.smoothness != "auto":
             raise ValueError(
                 f"give smoothness or noise_rate, not both: got smoothness={self.smoothness!r}, "
@@ -242,7 +242,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         else:
             k = float(self.smoothness)
         self.smoothness_ = k
-        return self._booster(k, self.learning_rate), {}
+        return self._booster(k, self.learning_rate), None
 
     def _booster(self, k: float, rate: float) -> Booster:
         return smooth(k, self.regularizer, self.update, self.step, rate, self.trim)

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import STEPS, sparseboost
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.fitting import Groups
 from maboost.estimators.rows import TrainingRows
 
 __all__ = ["SparseBoostClassifier"]
@@ -209,9 +208,9 @@ class SparseBoostClassifier(BoostingClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, rows: TrainingRows) -> tuple[Booster, Groups]:
+    def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
         booster = sparseboost(
             self.kappa, self.l1_decay, self.step, self.learning_rate, self.trim,
             sparsity=self.sparsity,
         )  # fmt: skip
-        return booster, {}
+        return booster, None

@@ -117,7 +117,7 @@ class Checkpoint:
     def begin(self, model: Any, run: Run, rows: TrainingRows, stored: Stored | None) -> None:
         """Take on a run before its first round; go on where `stored` was written."""
         _check_generator(run.random_state)
-        for name in run.groups:
+        for name in run.groups.names if run.groups else []:
             label(name, "a data source")
         self.model, self.run = model, run
         self.prints = self._prints(model, run, rows)
@@ -239,7 +239,7 @@ def _optional_integer(fields: Fields, name: str) -> int | None:
 
 
 def _check_history(records: History, run: Run) -> None:
-    names = list(run.groups) if len(records) else []
+    names = run.groups.names if run.groups and len(records) else []
     require(list(records.group_errors) == names, "history.groups must be the sources of the rows")
 
 
