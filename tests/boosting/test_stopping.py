@@ -2,8 +2,11 @@
 
 import time
 
+import numpy as np
+import pytest
+
 from maboost.boosting import History, Record
-from maboost.boosting.stopping import MaxSeconds, NoImprovement, TargetError
+from maboost.boosting.stopping import MaxSeconds, NoImprovement, TargetError, best_round
 
 
 def record(**values):
@@ -41,3 +44,14 @@ def test_improvement_starts_the_wait_anew():
     assert said == [None, None, None, None]
     assert stop(record(round=5, val_score=-0.4)) == "no better validation score for 2 rounds"
     assert stop.best_round == 3
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_the_first_of_equal_scores_is_the_best(scale):
+    """Whatever the order in which a scorer added its rows up."""
+    scores = scale * np.array([-0.5, -0.3, -0.3, -0.4])
+    for last in (np.inf, -np.inf):
+        scores[2] = np.nextafter(scores[1], last)
+        assert best_round(scores) == 2
+    scores[2] = scores[1] + 1e-8 * scale
+    assert best_round(scores) == 3

@@ -247,3 +247,28 @@ def test_what_predicts_follows_the_rounds_of_the_model():
     assert not np.array_equal(model.decision_function(X), first)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("last", [np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [
+        (MABoostClassifier(), 2),
+        (MABoostClassifier(), 3),
+        (SmoothBoostClassifier(smoothness=3.0), 2),
+        (SparseBoostClassifier(), 2),
+        (MadaBoostClassifier(), 2),
+    ],
+)
+def test_steps_do_not_depend_on_the_machines_exponentials(model, classes, last, monkeypatch):
+    """numpy's differ in their last bits from one processor to another."""
+    X, y = make_classification(
+        300, 6, n_informative=4, n_classes=classes, flip_y=0.2, random_state=0
+    )
+    model = clone(model).set_params(n_estimators=8, random_state=0)
+    here = clone(model).fit(X, y)
+    exp = np.exp
+    monkeypatch.setattr(np, "exp", lambda *args, **kw: np.nextafter(exp(*args, **kw), last))
+    there = clone(model).fit(X, y)
+    for name in ("step", "edge", "gain"):
+        np.testing.assert_array_equal(there.history_[name], here.history_[name])

@@ -138,6 +138,17 @@ def test_an_interrupt_leaves_the_rounds_done(at):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("rate", [1.0, 0.3, 0.05])
+def test_gains_are_falls_of_the_potential(rate):
+    """Of that step, and not of the whole one; up to what the rows of a round tell of all."""
+    model = MadaBoostClassifier(n_estimators=10, learning_rate=rate, random_state=0)
+    model.fit_stream(stream(noise=0.1), sample_size=20_000)
+    X, y = next(stream(seed=1, rows=200_000, noise=0.1))
+    margins = np.where(y == "yes", 1.0, -1.0) * model.decision_function(X)
+    potential = np.where(margins >= 0.0, np.exp(-np.abs(margins)), 1.0 - margins).mean()
+    assert 0.0 < model.certificate_.gain <= 1.0 - potential + 0.01
+
+
 def test_a_round_that_no_row_came_after_is_not_measured():
     with pytest.warns(UserWarning, match="the stream ended"):
         model = MadaBoostClassifier(random_state=0).fit_stream(

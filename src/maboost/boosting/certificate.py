@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.history import History
+from maboost.boosting.rounding import at_least, at_most
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Euclidean, Regularizer
@@ -280,8 +281,8 @@ class Certificate:
         lines = [
             f"{self.rounds} rounds, {self.regularizer} on {self.domain}, {self.update} update; "
             f"stopped: {self.stopped}",
-            f"  training error   certified <= {self.error_bound:.4g}   {measured}"
-            + (f"   (nothing is promised below {self.floor:.4g})" if self.floor > 0 else ""),
+            f"  training error   certified <= {at_most(self.error_bound)}   {measured}"
+            + (f"   (nothing is promised below {at_most(self.floor)})" if self.floor > 0 else ""),
         ]
         if math.isnan(self.soft_margin):
             lines.append(
@@ -289,11 +290,13 @@ class Certificate:
             )
             return "\n".join(lines)
         lines.append(
-            f"  soft margin      certified >= {self.margin_bound:.4g}   measured {self.soft_margin:.4g}"
+            f"  soft margin      certified >= {at_least(self.margin_bound)}   measured {self.soft_margin:.4g}"
             f"   (smallest margin {self.min_margin:.4g})"
         )
         if self.exact:
-            lines.append(f"  best possible    <= {self.best_margin_bound:.4g}, gap {self.gap:.4g}")
+            lines.append(
+                f"  best possible    <= {at_most(self.best_margin_bound)}, gap {at_most(self.gap)}"
+            )
         else:
             lines.append(
                 f"  smallest edge    {self.best_margin_bound:.4g}   (no bound of the best margin: the learner "
@@ -302,7 +305,7 @@ class Certificate:
         for name, group in self.groups.items():
             limit = "primary" if group.limit is None else f"limit {group.limit:.4g}"
             lines.append(
-                f"  {name!s:<16} certified <= {group.error_bound:.4g}   measured "
+                f"  {name!s:<16} certified <= {at_most(group.error_bound)}   measured "
                 f"{group.measured_error:.4g}   ({limit}, share {group.share:.3g})"
             )
         if self.inert_rows:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maboost.boosting.history import Record
 from maboost.comm import Communicator, SerialCommunicator
 
-__all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError"]
+__all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError", "best_round"]
+
+_TIE = 1e-12  # scores that differ by less: a scorer of the user's may add rows up in their order
 
 
 class Stop(Protocol):
@@ -65,3 +68,13 @@ class NoImprovement:
         if record.round - self.best_round >= self.patience:
             return f"no better validation score for {self.patience} rounds"
         return None
+
+
+def best_round(scores: NDArray[np.float64]) -> int:
+    """The first round whose validation score is the highest.
+
+    >>> best_round(np.array([0.5, 0.75, 0.75 + 1e-16, 0.7]))
+    2
+    """
+    top = float(np.max(scores))
+    return 1 + int(np.argmax(scores >= top - _TIE * max(1.0, abs(top))))

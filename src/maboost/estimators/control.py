@@ -20,6 +20,7 @@ from maboost.boosting.game import Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
+from maboost.boosting.rounding import at_most
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
 
@@ -196,7 +197,7 @@ class Progress:
         watched = "" if math.isnan(r.val_error) else f", validation error {r.val_error:.4f}"
         return (
             f"round {r.round}/{self.total}: edge {r.edge:.4f}, train error {r.train_error:.4f}, "
-            f"certified <= {r.error_bound:.4f}{watched}, {time.perf_counter() - self.began:.0f} s"
+            f"certified <= {at_most(r.error_bound)}{watched}, {time.perf_counter() - self.began:.0f} s"
         )
 
 

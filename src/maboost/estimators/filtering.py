@@ -157,7 +157,7 @@ def _record(
     rate = sample.accepted / sample.drawn
     nan = math.nan
     return Record(
-        round=t, edge=edge, step=step, gain=rate * (1.0 - math.sqrt(1.0 - edge * edge)),
+        round=t, edge=edge, step=step, gain=rate * (1.0 - math.cosh(step) + edge * math.sinh(step)),
         error_bound=1.0, train_error=nan, val_error=nan, min_margin=nan, soft_margin=nan,
         margin_bound=nan, smoothness=1.0 / rate, ess=nan, nonzero=1.0, rows_used=used, seconds=seconds,
     )  # fmt: skip

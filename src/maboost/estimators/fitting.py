@@ -23,7 +23,7 @@ from maboost.boosting.probabilities import (
     WATCHED_DOUBT,
     probability_scale,
 )
-from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError
+from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
 from maboost.estimators.control import Interrupts, Progress, Score, Tasks
 from maboost.estimators.holdout import held_out, places
@@ -312,7 +312,7 @@ class Fitting(Voting):
         run.close()
         done = self.best_iteration_ = len(self._hypotheses)
         if run.validation is not None and done:
-            self.best_iteration_ = 1 + int(np.argmax(self.history_["val_score"]))
+            self.best_iteration_ = best_round(self.history_["val_score"])
         self.n_iter_ = self.best_iteration_ if self.early_stopping else done
         self._hypotheses = self._hypotheses[: self.n_iter_]
         self.estimator_weights_ = self.history_["step"].astype(float)[: self.n_iter_]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
 from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
+from maboost.mirror.exponential import exponentials
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.threads import PICKED
@@ -248,7 +249,7 @@ class Coded:
         held = masses > 0.0  # others may be so far above these that none would be left
         masses, x = masses[held], factor * self.values[held]
         top = float(np.max(x))
-        return top + math.log(math.fsum(masses * np.exp(x - top)))
+        return top + math.log(math.fsum(masses * exponentials(x - top)))
 
 
 def advance(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded
+from maboost.mirror.exponential import exponentials
 from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass
@@ -209,7 +210,7 @@ def _by_leaf_sums(coded: Coded, s: Situation, close: float = 1e-15) -> Corrected
     below, longest = d - d.max(), 2.0 / reach
     step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
-        mass, loss, square = (powers * np.exp(step * below)).sum(axis=1).tolist()
+        mass, loss, square = (powers * exponentials(step * below)).sum(axis=1).tolist()
         loss /= mass
         spread = square / mass - loss * loss
         if not spread > 0.0:

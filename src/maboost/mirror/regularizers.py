@@ -17,6 +17,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from maboost.mirror.exponential import exponentials
 from maboost.mirror.params import Component
 
 __all__ = ["Entropy", "Euclidean", "FermiDirac", "Regularizer"]
@@ -139,7 +140,7 @@ class Entropy(Regularizer):
             return np.log(u)
 
     def grad_inverse(self, x: Array) -> Array:
-        return np.exp(x)
+        return exponentials(np.ascontiguousarray(x).reshape(-1)).reshape(np.shape(x))
 
     def error_level(self, gain: float) -> float:
         return math.exp(-max(gain, 0.0))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from maboost.boosting.rounding import rounded
+
 __all__ = [
     "MISSING",
-    "at_least",
     "at_most",
     "code",
     "count",
@@ -74,32 +75,12 @@ def at_most(share: float) -> str:
     return _percent(share, ROUND_CEILING, "")
 
 
-def at_least(value: float) -> str:
-    """A lower bound as a number: rounded down.
-
-    >>> at_least(0.12349), at_least(-0.12341), at_least(float("-inf"))
-    ('0.1234', '-0.1235', '−∞')
-    """
-    if not math.isfinite(value):
-        return number(value)
-    return f"{_rounded(value, 4, ROUND_FLOOR):g}"
-
-
 def _percent(share: float, rounding: str, below: str) -> str:
     if is_missing(share):
         return MISSING
     if 0.0 < share < 1e-6:
         return f"{below}0.0001%"
-    return f"{_rounded(100.0 * share, 3, rounding):g}%"
-
-
-def _rounded(value: float, digits: int, rounding: str) -> float:
-    """To so many digits, after what floating point added in the last ones is gone."""
-    exact = Decimal(f"{value:.12g}")
-    if not exact:
-        return 0.0
-    unit = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
-    return float(exact.quantize(unit, rounding=rounding))
+    return f"{rounded(100.0 * share, 3, rounding):g}%"
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
