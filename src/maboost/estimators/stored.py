@@ -129,7 +129,7 @@ def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
 
 
 def _column(table: StoredTable, name: str) -> NDArray[Any]:
-    values = replace(table, keep=None).column(name)
+    values = table.column(name)
     if values.ndim != 1:
         raise TableError(f"column {name!r} holds lists: give one value a row")
     if values.dtype == object and any(v is None for v in values.tolist()):

@@ -24,6 +24,7 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import History
 from maboost.boosting.loop import Run
+from maboost.comm import Communicator, SerialCommunicator
 from maboost.estimators.rows import TrainingRows
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack
 from maboost.io.fields import Fields, Tensors, require
@@ -80,11 +81,20 @@ class Checkpoint:
         If its folder cannot be written to.
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: int = 10, resume: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every: int = 10,
+        resume: bool = False,
+        comm: Communicator | None = None,
+    ) -> None:
         self.path = os.fspath(path)
         self.every = every
         self.resume = resume
-        _check_place(self.path)
+        self.comm = comm or SerialCommunicator()
+        self.writes = self.comm.rank == 0
+        if self.writes:
+            _check_place(self.path)
 
     @classmethod
     def of(cls, model: Any) -> Self:
@@ -97,7 +107,7 @@ class Checkpoint:
                 f"this model boosts {type(model.estimator).__name__}: fit with estimator=None or "
                 "HistTreeClassifier(...), or set checkpoint=None"
             )
-        return cls(model.checkpoint, model.checkpoint_every, model.resume)
+        return cls(model.checkpoint, model.checkpoint_every, model.resume, model._comm)
 
     def read(self, rows: TrainingRows, validation: Validation | None) -> Stored | None:
         """What the file holds, if there is one and the fit is to go on from it.
@@ -126,17 +136,22 @@ class Checkpoint:
                 _check_prints(stored.prints, self.prints, self.path)
                 stored.restore(model, run)
             _check_rounds(model, self.path)
-        self._clear()
+        if self.writes:
+            remove_parts(self.path)
 
     def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
-        return _prints(model, run, rows)
-
-    def _clear(self) -> None:
-        remove_parts(self.path)
+        """What must be the same when a fit goes on."""
+        booster = f"{type(model).__name__}, {described(run.booster)}"
+        return {
+            "rows": rows.fingerprint(),
+            "validation rows": rows.print_of(run.validation),
+            "booster": booster,
+            **_prints_of_any(model, run),
+        }
 
     def __call__(self, last: bool) -> None:
         """A round has ended: write the file if it is time to."""
-        if last or self.run.rounds % self.every == 0:
+        if self.writes and (last or self.run.rounds % self.every == 0):
             content = pack(*self._parts())
             with _named(self.path), whole_file(self.path) as file:
                 file.write(content)
@@ -264,15 +279,12 @@ def _check_generator(random_state: np.random.RandomState) -> None:
         )
 
 
-def _prints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
-    """What must be the same when a fit goes on."""
-    watch, seed = run.validation, model.random_state
+def _prints_of_any(model: Any, run: Run) -> dict[str, str]:
+    """What must be the same on however many workers."""
+    seed = model.random_state
     return {
-        "rows": rows.fingerprint(),
-        "validation rows": rows.print_of(watch),
-        "booster": f"{type(model).__name__}, {described(run.booster)}",
         "estimator": _described_learner(run.learner),
-        "scoring": "none" if watch is None else described(model.scoring),
+        "scoring": "none" if run.validation is None else described(model.scoring),
         "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
     }
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -19,26 +18,24 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
-from maboost.comm import Communicator, gathered_objects
+from maboost.comm import gathered_objects
 from maboost.estimators.rows import TrainingRows
 from maboost.io.checkpoint import (
     SCHEMA,
     Checkpoint,
     Stored,
     _check_history,
-    _check_place,
-    _described_learner,
     _digest,
     _named,
+    _prints_of_any,
 )
-from maboost.io.container import MAX_BYTES, Arrays, pack, read
+from maboost.io.container import MAX_BYTES, Arrays, read
 from maboost.io.fields import require
 from maboost.io.run_records import history, read_history
 from maboost.io.run_state import generator_state, read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
-from maboost.writing import remove_parts, whole_file
 
 __all__ = ["SharedCheckpoint"]
 
@@ -47,22 +44,6 @@ FORMAT = "maboost checkpoint of several workers"
 
 class SharedCheckpoint(Checkpoint):
     """The file in which the first worker keeps what all of them share; the others never look at it."""
-
-    comm: Communicator
-
-    def __init__(self, path: str | os.PathLike[str], every: int, resume: bool, comm: Communicator):
-        self.path = os.fspath(path)
-        self.every = every
-        self.resume = resume
-        self.comm = comm
-        if comm.rank == 0:
-            _check_place(self.path)
-
-    @classmethod
-    def of(cls, model: Any) -> Self:
-        if model.checkpoint is None:
-            raise ValueError("resume=True goes on from the file at checkpoint, which is None")
-        return cls(model.checkpoint, model.checkpoint_every, model.resume, model._comm)
 
     def read(self, rows: TrainingRows, validation: Validation | None) -> Stored | None:
         if not self.resume:
@@ -74,29 +55,12 @@ class SharedCheckpoint(Checkpoint):
             content = gathered_objects(content, self.comm)[0]
             return _SharedStored.parsed(content, FORMAT) if content else None
 
-    def __call__(self, last: bool) -> None:
-        if self.comm.rank == 0 and (last or self.run.rounds % self.every == 0):
-            content = pack(*self._parts())
-            with _named(self.path), whole_file(self.path) as file:
-                file.write(content)
-
-    def _clear(self) -> None:
-        if self.comm.rank == 0:
-            remove_parts(self.path)
-
     def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
         """What repeating the rounds would not notice: rows and geometry show in every record."""
         booster = run.booster
         parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
-        seed = model.random_state
-        return {
-            "booster": f"{type(model).__name__}, {', '.join(described(part) for part in parts)}",
-            "estimator": _described_learner(run.learner),
-            "scoring": "none" if run.validation is None else described(model.scoring),
-            "random_state": described(int(seed))
-            if isinstance(seed, Integral)
-            else type(seed).__name__,
-        }
+        told = ", ".join(described(part) for part in parts)
+        return {"booster": f"{type(model).__name__}, {told}", **_prints_of_any(model, run)}
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run

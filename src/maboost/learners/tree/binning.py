@@ -239,16 +239,11 @@ def _bin_numbers(values, edges, before, low, factor, widest, out):
 
 
 @kernel
-def _bin_category(v, codes, first, last):
-    """The position of v among the codes; unseen values are missing."""
-    at = first + np.searchsorted(codes[first:last], v)
-    return at - first if at < last and codes[at] == v else MISSING_BIN
-
-
-@kernel
 def _bin_categories(values, codes, out):
+    """Out = the position of each value among the codes; unseen values are missing."""
     for i in range(values.size):
-        out[i] = _bin_category(values[i], codes, 0, codes.size)
+        at = np.searchsorted(codes, values[i])
+        out[i] = at if at < codes.size and codes[at] == values[i] else MISSING_BIN
 
 
 def bin_columns(

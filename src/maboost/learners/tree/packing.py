@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from maboost.comm import Communicator
@@ -59,30 +57,13 @@ def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
     return None if alike else whole.astype(np.uint8)
 
 
-def copy_at(copies, i):
-    """How many rows row i stands for; one where `copies` is None."""
-    return 1 if copies is None else copies[i]
-
-
-@overload(copy_at, inline="always")
-def _copy_at(copies, i):
-    if isinstance(copies, types.NoneType):
-        return lambda copies, i: np.int64(1)
-    return lambda copies, i: np.int64(copies[i])
-
-
 @kernel
-def _pack(weights, copies, per_unit, count_bits, out):
+def _pack(weights, copies, rows, per_unit, count_bits, out):
+    """`copies` None: each row stands for itself; `rows` None: all, in order."""
     for i in range(weights.size):
-        times = copy_at(copies, i)
-        out[i] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
-
-
-@kernel
-def _pack_at(weights, copies, rows, per_unit, count_bits, out):
-    for i in range(weights.size):
-        times = copy_at(copies, i)
-        out[rows[i]] = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
+        times = np.int64(1 if copies is None else copies[i])
+        cell = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
+        out[i if rows is None else rows[i]] = cell
 
 
 def pack_weights(
@@ -103,11 +84,9 @@ def pack_weights(
     per_unit = 1.0 / packing.unit  # a power of two: exact
 
     def work(a: int, b: int) -> None:
-        times = None if copies is None else copies[a:b]
-        if rows is None:
-            _pack(weights[a:b], times, per_unit, packing.count_bits, cells[a:b])
-        else:
-            _pack_at(weights[a:b], times, rows[a:b], per_unit, packing.count_bits, cells)
+        times, some = None if copies is None else copies[a:b], None if rows is None else rows[a:b]
+        place = cells[a:b] if rows is None else cells
+        _pack(weights[a:b], times, some, per_unit, packing.count_bits, place)
 
     (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
     return cells
@@ -118,7 +97,7 @@ def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
     """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
     classes = rewards.shape[1]
     for i in range(weights.size):
-        times, row = copy_at(copies, i), i if rows is None else rows[i]
+        times, row = np.int64(1 if copies is None else copies[i]), i if rows is None else rows[i]
         for k in range(classes):
             whole = np.int64(np.rint(rewards[i, k] / times * per_unit))
             out[row, k] = times * whole << count_bits

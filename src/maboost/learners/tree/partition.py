@@ -46,21 +46,15 @@ def _partition(rows, bins, go_left, spare):
 @kernel
 def _assign(rows, bins, go_left, left, out):
     right = left + 1
-    for j in range(rows.size):
-        out[rows[j]] = right - go_left[bins[rows[j]]]
+    for j in range(bins.size if rows is None else rows.size):
+        row = j if rows is None else rows[j]
+        out[row] = right - go_left[bins[row]]
 
 
 @kernel
 def _fill(rows, number, out):
     for j in range(rows.size):
         out[rows[j]] = number
-
-
-@kernel
-def _assign_all(bins, go_left, left, out):
-    right = left + 1
-    for i in range(bins.size):
-        out[i] = right - go_left[bins[i]]
 
 
 def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> list[int]:
@@ -98,7 +92,7 @@ def number_rows(
     def work(j: int, a: int, b: int) -> None:
         start, _, column, go_left = cuts[j]
         if rows is None:
-            _assign_all(column[a:b], go_left, first + 2 * j, leaf_of[a:b])
+            _assign(None, column[a:b], go_left, first + 2 * j, leaf_of[a:b])
         else:
             some = rows[start + a : start + b].view(np.uint32)
             _assign(some, column, go_left, first + 2 * j, leaf_of)

@@ -237,12 +237,12 @@ class Forest:
         nodes = (
             self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left,
         )  # fmt: skip
-        if len(self.category_start) > 1:
-            sets = self.category_set, self.category_start, self.category_values
-            return _add_votes_with_sets, (*nodes, *sets, self.value)
-        if self.depths.max(initial=0) <= _SHALLOW:
-            return _add_votes_of_complete, self._complete()
-        return _add_votes, (*nodes, self.value)
+        sets: tuple[Any, ...] = self.category_set, self.category_start, self.category_values
+        if len(self.category_start) == 1:
+            if self.depths.max(initial=0) <= _SHALLOW:
+                return _add_votes_of_complete, self._complete()
+            sets = None, None, None
+        return _add_votes, (*nodes, *sets, self.value)
 
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
         """The weighted sum of all trees' answers, shape (n, answers)."""
@@ -305,21 +305,6 @@ def _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, ou
 
 
 @kernel
-def _add_votes(X, roots, depths, feature, threshold, left, missing_left, value, steps, out):
-    """All rows of a tile go down a tree together, a level at a time."""
-    node = np.empty(X.shape[0], dtype=np.int32)
-    for t in range(roots.size):
-        node[:] = roots[t]
-        for _ in range(depths[t]):
-            for i in range(node.size):
-                at = node[i]
-                v = X[i, feature[at]]
-                goes_left = (v <= threshold[at]) | ((v != v) & missing_left[at])
-                node[i] = left[at] + (1 - goes_left)
-        _collect(node, value, steps[t], out)
-
-
-@kernel
 def _in_set(v, values, start, stop):
     last = stop
     while start < stop:
@@ -332,11 +317,11 @@ def _in_set(v, values, start, stop):
 
 
 @kernel
-def _add_votes_with_sets(
+def _add_votes(
     X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
     value, steps, out,
 ):  # fmt: skip
-    """The same where some nodes ask for a set of categories."""
+    """All rows of a tile go down a tree together, a level at a time; None as sets: only numbers are asked."""
     node = np.empty(X.shape[0], dtype=np.int32)
     for t in range(roots.size):
         node[:] = roots[t]
@@ -344,10 +329,12 @@ def _add_votes_with_sets(
             for i in range(node.size):
                 at = node[i]
                 v = X[i, feature[at]]
-                which = category_set[at]
-                if v != v:
+                if category_set is None:
+                    goes_left = (v <= threshold[at]) | ((v != v) & missing_left[at])
+                elif v != v:
                     goes_left = missing_left[at]
-                elif which >= 0:
+                elif category_set[at] >= 0:
+                    which = category_set[at]
                     goes_left = _in_set(v, set_values, set_start[which], set_start[which + 1])
                 else:
                     goes_left = v <= threshold[at]
