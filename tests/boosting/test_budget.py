@@ -16,7 +16,7 @@ from maboost import SparseBoostClassifier
 from maboost.boosting import Game, Run, maboost, sparseboost
 from maboost.boosting.budget import Budget
 from maboost.boosting.certainty import Certain
-from maboost.boosting.showing import Sample, Weighed, sampled_rows
+from maboost.boosting.showing import Sample, Weighed, drawn_rows
 from maboost.comm import SerialCommunicator
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
@@ -33,7 +33,7 @@ def test_rows_come_in_the_order_of_place_over_density(seed, n, share):
     density = rng.choice([0.0, 0.5, 1.0, 2.0], n) if seed % 2 else rng.exponential(size=n)
     density[rng.integers(n)] = 1.0
     places, measure = rng.random(n), BaseMeasure(rng.uniform(0.5, 2.0, n))
-    rows, floor = sampled_rows(density, places, share, measure)
+    rows, floor = drawn_rows(density, places, share, measure)
     positive = np.flatnonzero(density > 0.0)
     order = positive[np.argsort(places[positive] / density[positive])]
     fits = np.cumsum(measure.rows_base[order]) <= share * (1.0 + 1e-12)
@@ -57,8 +57,8 @@ def test_a_share_that_rows_hold_exactly(seed, n):
     order = np.argsort(places / density)
     kept = rng.integers(1, n)
     share = times[order[:kept]].sum() / len(repeat)
-    rows, floor = sampled_rows(density, places, share, BaseMeasure(times.astype(float)))
-    many, same = sampled_rows(
+    rows, floor = drawn_rows(density, places, share, BaseMeasure(times.astype(float)))
+    many, same = drawn_rows(
         density[repeat], places[repeat], share, BaseMeasure(np.ones(len(repeat)))
     )
     np.testing.assert_array_equal(rows, np.sort(order[:kept]))
@@ -76,7 +76,7 @@ def test_the_sample_stands_for_the_distribution():
     density /= measure.integral(density)
     found = []
     for _ in range(400):
-        rows, floor = sampled_rows(density, rng.random(400), 0.2, measure)
+        rows, floor = drawn_rows(density, rng.random(400), 0.2, measure)
         found.append(np.sum(np.maximum(density[rows], floor) * values[rows]) / 400)
     spread = np.std(found) / 20.0
     assert abs(np.mean(found) - measure.integral(density * values)) < 4.0 * spread

@@ -59,7 +59,7 @@ def test_what_is_kept_is_of_what_was_asked_last():
     caps = [rng.uniform(1.1, 4.0, size=n), np.where(np.arange(n) % 2, 7.0, np.inf), 1.7, 2.5]
     for some in (*caps, *caps):
         np.testing.assert_array_equal(measure.room(some), np.minimum(some * measure.rows_base, 1.0))
-        np.testing.assert_array_equal(measure.reached(some), some)
+        np.testing.assert_array_equal(measure.caps_in_reach(some), some)
         np.testing.assert_array_equal(measure.log_caps(some), np.log(some))
         finite = np.asarray(some)[np.isfinite(some)]
         assert measure.highest_caps(some) == (np.max(some), np.max(finite))
@@ -81,8 +81,8 @@ def test_a_cap_out_of_reach_is_none(width, factor):
     measure = BaseMeasure(np.array([1.0, 2.0, 4.0]), width)
     cap = factor * _OUT_OF_REACH / measure.rows_base[2]
     rows = np.where(cap * measure.rows_base > _OUT_OF_REACH, np.inf, cap)
-    np.testing.assert_array_equal(np.broadcast_to(measure.reached(cap), 3), rows)
-    np.testing.assert_array_equal(measure.reached(np.full(3, cap)), rows)
+    np.testing.assert_array_equal(np.broadcast_to(measure.caps_in_reach(cap), 3), rows)
+    np.testing.assert_array_equal(measure.caps_in_reach(np.full(3, cap)), rows)
 
 
 @given(seed=seeds, n=st.integers(1, 300), far=st.sampled_from([0.0, 1e9, 1e300, math.nan]))

@@ -598,6 +598,6 @@ def test_shards_ask_each_other_as_often_where_only_one_has_other_caps():
     def work(comm):
         rows = slice(2 * comm.rank, 2 * comm.rank + 2)
         measure, two = BaseMeasure(np.ones(2), comm=comm), (some[rows], others[rows])
-        return [measure.highest_caps(measure.reached(two[i % 2])) for i in range(4)]
+        return [measure.highest_caps(measure.caps_in_reach(two[i % 2])) for i in range(4)]
 
     assert on_shards(2, work) == [[(math.inf, 2.0), (math.inf, 3.0)] * 2] * 2

@@ -19,7 +19,7 @@ from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import TIE, lower_tail
 
-__all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "sampled_rows", "support_rows"]
+__all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "drawn_rows", "support_rows"]
 
 Array = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ class Sample:
     def drawn(cls, rows: Weighed, share: float, draws: int) -> Sample:
         """A new sample, with the places turned as far as so many draws before ask for."""
         density, measure, places = rows.density, rows.measure, rows.need_places("a sample")
-        some, floor = sampled_rows(density, places, share, measure, draws)
+        some, floor = drawn_rows(density, places, share, measure, draws)
         with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
             lift = np.maximum(1.0, floor / density[some])
         lift = np.minimum(lift, _HEAVIEST)
@@ -245,7 +245,7 @@ def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -
     return keys
 
 
-def sampled_rows(
+def drawn_rows(
     row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int = 0
 ) -> tuple[NDArray[np.intp], float]:
     """Rows in the order of place / density that hold at most a `share` of the base measure.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maboost.content import hash_rows
 from maboost.data.binned import Cache
 from maboost.data.files import TableError
-from maboost.data.stored import Rows, Watch, silent
+from maboost.data.stored import OnBatch, Rows, silent
 from maboost.threads import Threads
 
 __all__ = ["BatchedTable", "batches", "print_of"]
@@ -45,7 +45,7 @@ class BatchedTable(Rows):
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
-    watch: Watch = silent
+    watch: OnBatch = silent
 
     @property
     def all_rows(self) -> int:

@@ -26,7 +26,7 @@ from maboost.writing import naming
 if TYPE_CHECKING:
     from maboost.data.stored import Rows
 
-__all__ = ["Cache", "Sample"]
+__all__ = ["BinningSample", "Cache"]
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ CELLS = 1 << 22  # of the sample held at a time: its columns are read in groups
 
 
 @dataclass(frozen=True)
-class Sample:
+class BinningSample:
     """The rows whose content has the smallest hashes, all copies included.
 
     Attributes
@@ -54,7 +54,7 @@ class Sample:
     whole: bool
 
     @classmethod
-    def of(cls, table: Rows) -> Sample:
+    def of(cls, table: Rows) -> BinningSample:
         """One pass over the features, of which only the hashes are held."""
         threads = Threads()
         parts = [hash_rows(block, threads) for block in table.blocks("choosing a sample")]

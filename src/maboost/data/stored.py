@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.data.binned import Cache, Sample
+from maboost.data.binned import BinningSample, Cache
 from maboost.data.datasets import (
     absolute,
     check_files,
@@ -35,10 +35,10 @@ from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 
 __all__ = [
+    "OnBatch",
     "OnDisk",
     "Rows",
     "StoredTable",
-    "Watch",
     "is_stored",
     "named_column",
     "refuse_name",
@@ -52,7 +52,7 @@ BATCH_CELLS = 1 << 20
 _BUFFER = 1 << 18  # bytes read of a column at a time
 
 # told after every batch of a pass: what it is for, rows done and rows in all
-Watch = Callable[[str, int, int], None]
+OnBatch = Callable[[str, int, int], None]
 
 
 def silent(purpose: str, done: int, total: int) -> None:
@@ -149,7 +149,7 @@ class Rows:
     features: list[str]
     cache: Cache  # of all tables with these rows or a part of them
     keep: NDArray[np.bool_] | None
-    watch: Watch
+    watch: OnBatch
 
     @property
     def all_rows(self) -> int:
@@ -203,9 +203,9 @@ class Rows:
         return self.rows, len(self.features)
 
     @cached_property
-    def sample(self) -> Sample:
+    def sample(self) -> BinningSample:
         """The rows of the smallest content hashes, in memory."""
-        return Sample.of(self)
+        return BinningSample.of(self)
 
     def binned(
         self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
@@ -241,7 +241,7 @@ class StoredTable(Rows):
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
-    watch: Watch = silent
+    watch: OnBatch = silent
     known: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     @classmethod

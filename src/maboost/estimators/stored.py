@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maboost.data.batched import BatchedTable, batches, print_of
 from maboost.data.files import TableError
-from maboost.data.stored import StoredTable, Watch
+from maboost.data.stored import OnBatch, StoredTable
 from maboost.estimators.labels import label_array
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes, categories_of, in_order
@@ -28,7 +28,7 @@ def stored_rows(
     groups: Any,
     class_weight: Any,
     random_state: np.random.RandomState,
-    watch: Watch,
+    watch: OnBatch,
 ) -> tuple[TrainingRows, NDArray[Any] | None]:
     """The rows of files on disk, and their groups; the names are those of columns there.
 

@@ -20,7 +20,7 @@ from maboost.mirror.coded import Coded, advance, advance_entries, mass_grid, tab
 from maboost.mirror.entries import some_entries, value_at, value_part
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import part_of
+from maboost.mirror.projected import ROUNDING, part_of
 
 __all__ = ["Ahead", "Arrived", "Potentials", "capped_powers", "positive_parts", "powers"]
 
@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _STRIP = 1024  # entries that stay in the first cache from one loop to the next
-_ROUNDING = 2e-14  # of a mass of one
 _LOST = 1e-12  # of a mass of one, at most: mostly it is far less
 
 
@@ -163,7 +162,7 @@ def capped_powers(ahead: Ahead, caps: Array | float, measure: BaseMeasure) -> Ar
     heaviest = min(measure.largest * highest, 2.0 * math.exp(min(rise, 700.0)))
     of_mass = fixed_point(heaviest, measure.count)
     of_excess = fixed_point(measure.largest * finite * rise, measure.count)
-    if max(of_mass.blur(measure.count), of_excess.blur(measure.count)) > _ROUNDING:
+    if max(of_mass.blur(measure.count), of_excess.blur(measure.count)) > ROUNDING:
         return None
     theta, p = measure.array(), measure.array()
     tops = measure.log_caps(caps)
@@ -177,7 +176,7 @@ def capped_powers(ahead: Ahead, caps: Array | float, measure: BaseMeasure) -> Ar
         return found
 
     sums = measure.comm.allreduce(measure.threads.summed(p.size, work), "sum").tolist()
-    if abs(of_mass.value(*sums[:2]) - 1.0) > _ROUNDING:
+    if abs(of_mass.value(*sums[:2]) - 1.0) > ROUNDING:
         return None
     return Arrived(p, theta, Potentials(of_excess.value(*sums[2:]), 0.0, 1.0))
 

@@ -213,7 +213,7 @@ class MirrorAscent:
             return powers(ahead, measure)
         if measure.width > 1:  # caps tie entries of a row together
             return None
-        return capped_powers(ahead, measure.reached(domain.row_caps()), measure)
+        return capped_powers(ahead, measure.caps_in_reach(domain.row_caps()), measure)
 
     def _expected_shift(
         self,

@@ -23,6 +23,7 @@ from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import caps_of_entries
 from maboost.mirror.projected import (
+    MASS_TOLERANCE,
     Projected,
     joined,
     mass_scale,
@@ -37,7 +38,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _RESOLVED = 1e3  # a shift up to here is known to 1e-13
-_MASS_TOLERANCE = 1e-13
 
 
 def project_euclidean(
@@ -219,11 +219,11 @@ def _settled(
     sides = []
     for beside in (max(tau - blur, first), min(tau + blur, last)):
         value, new = newton(beside)
-        if math.isnan(new) and abs(value - 1.0) <= _MASS_TOLERANCE:
+        if math.isnan(new) and abs(value - 1.0) <= MASS_TOLERANCE:
             return corner(beside)  # an interval of roots begins or ends at tau
         sides.append(new)
     # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
     # bits: the lower one.
     # Where little is free the blur is wide, and the quotient of a piece further off may be anywhere.
-    met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= _MASS_TOLERANCE]
+    met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= MASS_TOLERANCE]
     return min(met, default=tau)

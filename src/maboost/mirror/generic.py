@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Projected
+from maboost.mirror.projected import MASS_TOLERANCE, ROUNDING, Projected
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["NEARBY", "capped_rows", "project_generic"]
 
 Array = NDArray[np.float64]
 
-MASS_TOLERANCE = 1e-13
-_MET = 2e-14  # of a mass of one: a guess that good is the root
 _ROUNDING = 2e-15  # of the mean of a row
 NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
 
@@ -79,7 +77,7 @@ def project_generic(
 def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
     """The root of a decreasing function, looked for in both directions from `start`."""
     value = excess(start)
-    if abs(value) <= _MET:
+    if abs(value) <= ROUNDING:
         return start
     direction = 1.0 if value > 0.0 else -1.0
     near, step = start, 1.0

@@ -24,6 +24,7 @@ from maboost.mirror.exponential import exponentials
 from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.passes import Pass
+from maboost.mirror.projected import ROUNDING
 from maboost.mirror.regularizers import Entropy, Euclidean
 from maboost.mirror.situation import Situation
 
@@ -101,7 +102,7 @@ def _newton(
         off = 1.0 - mass if plane else 0.0
         slope = loss + l1
         residual = max(abs(slope) / reach, abs(off))
-        if residual <= 2e-14 * scale or (residual < 1e-11 * scale and residual >= previous):
+        if residual <= ROUNDING * scale or (residual < 1e-11 * scale and residual >= previous):
             return step, shift
         # gradient of Psi: (slope, off); Hessian: ((h11, -h01), (-h01, h00))
         cross, down = (h01, h00) if plane else (0.0, 1.0)

@@ -44,7 +44,7 @@ def linear_minimum(
             rows = table.min(axis=1)
         if domain.unbounded:
             return measure.minimum(rows) if extent is None else extent[0]
-        caps = measure.reached(domain.row_caps())
+        caps = measure.caps_in_reach(domain.row_caps())
         heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
         room: Array | float = heaviest
         if isinstance(caps, np.ndarray) or not measure.alike:

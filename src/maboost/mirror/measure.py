@@ -132,7 +132,7 @@ class BaseMeasure:
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
-        self._reached: tuple[Array | float, Array] | None = None
+        self._in_reach: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
 
@@ -166,7 +166,7 @@ class BaseMeasure:
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
         return known[1]
 
-    def reached(self, caps: Array | float) -> Array | float:
+    def caps_in_reach(self, caps: Array | float) -> Array | float:
         """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
 
         The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
@@ -178,10 +178,10 @@ class BaseMeasure:
             math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
         ):
             return caps
-        if self._reached is None or self._reached[0] is not caps:
+        if self._in_reach is None or self._in_reach[0] is not caps:
             far = caps * self.rows_base > _OUT_OF_REACH
-            self._reached = caps, np.where(far, math.inf, caps)
-        return self._reached[1]
+            self._in_reach = caps, np.where(far, math.inf, caps)
+        return self._in_reach[1]
 
     def support(self, density: Array) -> Support:
         """Where this shard's density is positive. Kept for the last density asked."""

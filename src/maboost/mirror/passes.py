@@ -113,7 +113,7 @@ class _Limits(NamedTuple):
     def of(cls, ascent: MirrorAscent, density: Array, measure: BaseMeasure) -> _Limits:
         """For steps from this density."""
         domain = ascent.domain
-        caps = measure.reached(domain.row_caps()) if domain.normalised else domain.entry_cap()
+        caps = measure.caps_in_reach(domain.row_caps()) if domain.normalised else domain.entry_cap()
         top, finite = measure.highest_caps(caps)
         highest = max(finite, 1.0)
         if math.isinf(top):

@@ -16,6 +16,9 @@ __all__ = ["Projected"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+ROUNDING = 2e-14  # of a mass of one: what sums leave, and a mass this near is met
+MASS_TOLERANCE = 1e-13  # of a mass of one: nearer than this no projection is promised
+
 
 class Projected:
     """A projection and its dual point.

@@ -25,14 +25,12 @@ from maboost.mirror.entropic import project_entropy, project_entropy_rows
 from maboost.mirror.euclidean import project_euclidean, project_euclidean_rows
 from maboost.mirror.generic import project_generic
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import Projected, mass_scale
+from maboost.mirror.projected import ROUNDING, Projected, mass_scale
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 
 __all__ = ["Projected", "project", "project_generic"]
 
 Array = NDArray[np.float64]
-
-_ROUNDING = 2e-14  # of a mass of one
 
 
 def project(
@@ -96,11 +94,11 @@ def _projected(
     """With the density in `out` where that saves a copy."""
     if not domain.normalised:
         return _project_box(regularizer, domain, theta, measure, out)
-    caps = measure.reached(domain.row_caps())
+    caps = measure.caps_in_reach(domain.row_caps())
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None
     # a high cap on a light row may leave little of the masses of the others
-    sharp = mass_scale(caps, measure).blur(measure.count) <= _ROUNDING
+    sharp = mass_scale(caps, measure).blur(measure.count) <= ROUNDING
     if sharp and type(regularizer) is Entropy:
         if separate:
             found = project_entropy(theta, caps, measure, guess, out, spend)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from maboost.report.formats import is_missing, number, plain, text
+from maboost.estimators.labels import is_missing
+from maboost.report.formats import number, plain, text
 
 __all__ = [
     "Beside",

@@ -6,19 +6,19 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from maboost.boosting.rounding import rounded
+from maboost.estimators.labels import is_missing
 
 __all__ = [
     "MISSING",
     "at_most",
     "code",
     "count",
-    "is_missing",
     "listed",
     "number",
     "percent",
@@ -30,15 +30,6 @@ MISSING = "–"  # noqa: RUF001
 _LONGEST = 200
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell of a table holds nothing: None, NaN, NaT, NA."""
-    if value is None:
-        return True
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, Real) and math.isnan(value)
 
 
 def number(value: Any, digits: int = 4) -> str:
