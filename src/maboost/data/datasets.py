@@ -19,13 +19,13 @@ __all__ = [
     "index_columns",
     "opened",
     "values_of",
+    "with_types",
 ]
 
 
 def opened(paths: str | Path | Sequence[str | Path]) -> Any:
     """The Dataset of a Parquet file, a folder of them, or a list of files."""
     try:
-        import pyarrow as pa
         import pyarrow.dataset as ds
     except ImportError as error:
         raise ImportError("rows on disk need pyarrow: pip install pyarrow") from error
@@ -37,34 +37,81 @@ def opened(paths: str | Path | Sequence[str | Path]) -> Any:
     # what a folder's name says of its files (colour=red) is a column, as in other readers
     a_file = alone and Path(given[0]).is_file()
     named = None if a_file else ds.HivePartitioning.discover(infer_dictionary=True)
-    try:
-        source = str(given[0]) if alone else [str(path) for path in given]
-        found = ds.dataset(source, format="parquet", partitioning=named)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"{paths}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
-            "of pyarrow.dataset.dataset(path, format='csv')"
-        ) from error
+    source = str(given[0]) if alone else [str(path) for path in given]
+    found = _parquet_dataset(source, named)
     if not found.files:
         raise TableError(f"{paths}: there is no file in the folder")
-    return _with_types(found)
+    schema = _common_schema(found)
+    return found if schema.equals(found.schema) else _parquet_dataset(source, named, schema)
 
 
-def _with_types(dataset: Any) -> Any:
-    """A Dataset whose columns have the types of the first files that have values in them.
+def _parquet_dataset(source: str | list[str], partitioning: Any, schema: Any = None) -> Any:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    try:
+        return ds.dataset(source, schema, format="parquet", partitioning=partitioning)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{source}: {str(error).splitlines()[0]} For files of another kind give a Dataset, as "
+            "of pyarrow.dataset.dataset(path, format='csv')"
+        ) from error
+
+
+def _common_schema(dataset: Any) -> Any:
+    """The columns of the first file, in types that hold what all files have there."""
+    schema = dataset.schema
+    for fragment in fragments(dataset):
+        own = _schema_of(fragment)
+        for at, column in enumerate([] if own.equals(schema) else schema):
+            there = own.get_field_index(column.name)
+            its = column.type if there < 0 else own.field(there).type
+            both = _common_type(column.type, its)
+            if both is None:
+                raise _of_two_types(fragment, column, its)
+            if both != column.type:
+                schema = schema.set(at, column.with_type(both))
+    return schema
+
+
+def _common_type(one: Any, other: Any) -> Any:
+    """The type that holds the numbers or the text of both; None if there is none.
 
     A file without any value in a column is often written with no type for it.
     """
     import pyarrow as pa
 
-    schema = dataset.schema
-    empty = {field.name for field in schema if pa.types.is_null(field.type)}
-    for fragment in fragments(dataset) if empty else []:
-        for field in fragment.physical_schema:
-            if field.name in empty and not pa.types.is_null(field.type):
-                empty.remove(field.name)
-                schema = schema.set(schema.get_field_index(field.name), field)
-    return dataset if schema.equals(dataset.schema) else dataset.replace_schema(schema)
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    kind = _kind(one)
+    if kind != _kind(other):
+        return None
+    if kind == pa.large_string():
+        return kind
+    both = [pa.schema([("", its)]) for its in (one, other)]
+    return pa.unify_schemas(both, promote_options="permissive").field(0).type
+
+
+def _kind(its: Any) -> Any:
+    """One type for all that numbers have, one for all that text has; any other type as it is."""
+    import pyarrow as pa
+
+    t = pa.types
+    if t.is_integer(its) or t.is_floating(its):
+        return pa.float64()
+    # categories of a declared order are more than their text
+    held = its.value_type if t.is_dictionary(its) and not its.ordered else its
+    text = t.is_string(held) or t.is_large_string(held) or t.is_string_view(held)
+    return pa.large_string() if text else its
+
+
+def _of_two_types(fragment: Any, column: Any, its: Any) -> TableError:
+    return TableError(
+        f"{fragment.path}: column {column.name!r} is {its}, but {column.type} elsewhere: "
+        "write it with one type"
+    )
 
 
 def _check_path(path: str | Path, alone: bool) -> None:
@@ -97,6 +144,16 @@ def fragments(dataset: Any) -> list[Any]:
     return [] if dataset._scan_options else list(dataset.get_fragments())
 
 
+def _schema_of(fragment: Any) -> Any:
+    """The columns and types of one file."""
+    import pyarrow as pa
+
+    try:
+        return fragment.physical_schema
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
+
+
 def index_columns(schema: Any) -> set[str]:
     """What was the index of a data frame when pandas or Dask wrote it, which they read back as that."""
     held = (schema.pandas_metadata or {}).get("index_columns", [])
@@ -108,7 +165,7 @@ def in_paths(dataset: Any, files: list[Any]) -> set[str]:
     partitioning = getattr(dataset, "partitioning", None)
     if partitioning is None or not files:
         return set()
-    return set(partitioning.schema.names) - set(files[0].physical_schema.names)
+    return set(partitioning.schema.names) - set(_schema_of(files[0]).names)
 
 
 def absolute(files: list[str], filesystem: Any) -> list[str]:
@@ -120,25 +177,45 @@ def absolute(files: list[str], filesystem: Any) -> list[str]:
 
 
 def check_files(dataset: Any) -> None:
-    """Every file has the columns and types of the first; the error names file and column."""
+    """Every file has all columns, in types that the Dataset's hold; the error names file and column."""
+    files = fragments(dataset)
+    elsewhere = in_paths(dataset, files)
+    columns = [column for column in dataset.schema if column.name not in elsewhere]
+    for fragment in files:
+        same = _schema_of(fragment).equals(dataset.schema)
+        types = {} if same else _types_in(fragment, columns)
+        for column in [] if same else columns:
+            its = types[column.name]
+            if _common_type(column.type, its) != column.type:
+                raise _of_two_types(fragment, column, its)
+
+
+def _types_in(fragment: Any, columns: list[Any]) -> dict[str, Any]:
+    """The types that a file has for columns, all of which must be there."""
+    own = _schema_of(fragment)
+    types = {}
+    for column in columns:
+        there = own.get_all_field_indices(column.name)
+        if len(there) != 1:
+            fault = "there more than once" if there else "missing"
+            raise TableError(f"{fragment.path}: column {column.name!r} is {fault}")
+        types[column.name] = own.field(there[0]).type
+    return types
+
+
+def with_types(batch: Any, schema: Any, path: str) -> Any:
+    """A batch of a file, its columns cast to the types of a schema."""
     import pyarrow as pa
 
-    files = fragments(dataset)
-    for fragment in files:
+    if batch.schema.types == schema.types:
+        return batch
+    columns = []
+    for column, wanted in zip(batch.columns, schema, strict=True):
         try:
-            own, elsewhere = fragment.physical_schema, in_paths(dataset, files)
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(f"{fragment.path}: {str(error).splitlines()[0]}") from error
-        for column in dataset.schema:
-            if column.name in elsewhere:
-                continue
-            if column.name not in own.names:
-                raise TableError(f"{fragment.path}: column {column.name!r} is missing")
-            its = own.field(column.name).type
-            if its != column.type and not pa.types.is_null(
-                its
-            ):  # which is a file without values there
-                raise TableError(
-                    f"{fragment.path}: column {column.name!r} is {its}, but {column.type} elsewhere: "
-                    "write it with one type"
-                )
+            columns.append(column.cast(wanted.type))
+        except pa.ArrowException as error:
+            raise TableError(
+                f"{path}: column {wanted.name!r} is {column.type} and read as {wanted.type}, which does not "
+                f"hold all of it ({str(error).splitlines()[0]}): write it with one type"
+            ) from error
+    return pa.record_batch(columns, names=schema.names)

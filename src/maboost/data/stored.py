@@ -28,6 +28,7 @@ from maboost.data.datasets import (
     index_columns,
     opened,
     values_of,
+    with_types,
 )
 from maboost.data.files import TableError
 from maboost.learners.tree.binning import Bins
@@ -287,12 +288,8 @@ class StoredTable(Rows):
         """Tables of a batch of rows each."""
         import pyarrow as pa
 
-        names = self.features if columns is None else columns
-        whole = pa.schema([self.dataset.schema.field(name) for name in names])
-        for batch in self._batches(names):
-            table = pa.Table.from_batches([batch])
-            untyped = any(pa.types.is_null(column.type) for column in table.schema)
-            yield table.cast(whole) if untyped else table  # a file may have no values in a column
+        for batch in self._batches(self.features if columns is None else columns):
+            yield pa.Table.from_batches([batch])
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -308,6 +305,7 @@ class StoredTable(Rows):
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[Any]:
         """File by file: a scan of the whole Dataset would read ahead as much as a gigabyte."""
+        import pyarrow as pa
         import pyarrow.dataset as ds
         import pyarrow.parquet as pq
 
@@ -319,11 +317,13 @@ class StoredTable(Rows):
                 columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             return
+        schema = pa.schema([self.dataset.schema.field(name) for name in columns])
         for fragment in files:
             with fragment.open() as file:
                 reader = pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
                 groups = [group.id for group in fragment.row_groups]
-                yield from reader.iter_batches(size, groups, columns)
+                for batch in reader.iter_batches(size, groups, columns):
+                    yield with_types(batch, schema, fragment.path)
 
     def all_blocks(self, columns: slice) -> Iterator[Array]:
         names = self.features[columns]
