@@ -223,6 +223,16 @@ def test_numbers_that_the_common_type_does_not_hold_are_refused(column, large, t
             clone(MODEL).fit(folder, "label", sample_weight="weight")
 
 
+def test_a_scan_refuses_numbers_that_the_schema_does_not_hold(tmp_path):
+    rows = table(4).drop_columns(["colour", "source", "weight"])
+    part = rows.set_column(0, "age", pa.array([2**53 + 1, 1, 2, 3]))
+    folder = write([part], tmp_path / "rows")
+    schema = rows.schema.set(0, pa.field("age", pa.float64()))
+    source = ds.dataset(folder, schema=schema).filter(ds.field("height") < 100.0)
+    with pytest.raises(TableError, match=f"cannot read on: .*{2**53 + 1} not in range"):
+        clone(MODEL).fit(source, "label")
+
+
 def test_large_whole_numbers_of_one_type_are_read_as_in_memory(tmp_path):
     rows = table().drop_columns(["colour", "source", "weight"])
     large = pa.array(10**18 + 10**15 * rows["age"].to_numpy())
@@ -231,6 +241,89 @@ def test_large_whole_numbers_of_one_type_are_read_as_in_memory(tmp_path):
     X = rows.select(["age", "height"])
     memory = clone(MODEL).fit(X, rows["label"])
     assert_same(clone(MODEL).fit(write(found, tmp_path / "rows"), "label"), memory, X)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize(
+    ("name", "types", "chosen"),
+    [
+        ("age", [pa.int64(), pa.float64()], pa.float64()),
+        ("age", [pa.int64(), pa.float64()], pa.int64()),
+        ("age", [pa.int64(), pa.int8()], pa.string()),
+        ("age", [pa.string(), pa.int64()], pa.float32()),
+        ("height", [pa.float64(), pa.float32()], pa.float32()),
+        ("label", [pa.bool_(), pa.int8()], pa.int32()),
+        ("colour", [pa.dictionary(pa.int8(), pa.string()), pa.string()], pa.large_string()),
+        ("colour", [pa.string(), pa.large_string()], pa.dictionary(pa.int16(), pa.string())),
+    ],
+)
+def test_the_schema_of_a_dataset_decides(name, types, chosen, filtered, tmp_path):
+    """As it does where pyarrow reads the Dataset into memory."""
+    rows = table().drop_columns(["weight", "source"])
+    folder = write(parts({name: types}, rows), tmp_path / "rows")
+    at = rows.column_names.index(name)
+    schema = rows.schema.set(at, pa.field(name, chosen))
+    source = ds.dataset(folder, schema=schema)
+    if filtered:
+        source = source.filter(ds.field("height") < 1.0)
+    read = source.to_table()
+    assert read.schema.field(name).type == chosen
+    X = read.drop_columns("label")
+    memory = clone(MODEL).fit(X, read["label"])
+    disk = clone(MODEL).fit(source, "label")
+    assert_same(disk, memory, X)
+    assert disk.classes_.dtype == memory.classes_.dtype
+    np.testing.assert_array_equal(disk.decision_function(source), memory.decision_function(X))
+
+
+def test_a_dataset_without_a_schema_does_not_round(tmp_path):
+    """pyarrow takes the schema of the first file, and makes single numbers of double ones."""
+    folder = write(parts({"height": [pa.float32(), pa.float64()]}), tmp_path / "rows")
+    with pytest.raises(TableError, match=r"part-1\.parquet: column 'height' is double, but float"):
+        clone(MODEL).fit(ds.dataset(folder), "label")
+    rows = table()
+    whole = parts({"age": [pa.int64(), pa.float64()]}, rows)
+    assert clone(MODEL).fit(ds.dataset(write(whole, tmp_path / "whole")), "label").n_iter_
+    half = pa.array(rows["age"].to_numpy() + 0.5)
+    broken = parts({"age": [pa.float64(), pa.float64()]}, rows.set_column(0, "age", half))
+    source = ds.dataset(write([whole[0], broken[1]], tmp_path / "broken"))
+    with pytest.raises(TableError, match=r"part-1\.parquet: column 'age' .*was truncated"):
+        clone(MODEL).fit(source, "label")
+
+
+def test_a_schema_of_fewer_columns_leaves_out_the_others(tmp_path):
+    """Also those that could not be read together."""
+    rows = table()
+    folder = write(parts({"colour": [pa.string(), pa.binary()]}, rows), tmp_path / "rows")
+    with pytest.raises(TableError, match="'colour' is binary, but string elsewhere"):
+        clone(MODEL).fit(folder, "label")
+    names = ["height", "age", "label"]
+    source = ds.dataset(folder, schema=pa.schema([rows.schema.field(name) for name in names]))
+    disk = clone(MODEL).fit(source, "label")
+    assert disk.feature_names_in_.tolist() == ["height", "age"]
+    X = rows.select(["height", "age"])
+    assert_same(disk, clone(MODEL).fit(X, rows["label"]), X)
+
+
+def test_cells_of_csv_files_are_read_as_the_schema_says(tmp_path):
+    """Text that looks like a number, and whole numbers in a column of others."""
+    frame = table().drop_columns(["weight", "source"]).to_pandas()
+    frame["colour"] = frame["colour"].map({"red": "007", "green": "08", "blue": "9"})
+    frame.loc[200:, "colour"] += "x"
+    frame["age"] = frame["age"].where(frame.index < 150, frame["age"] + 0.5)
+    (tmp_path / "rows").mkdir()
+    frame[:150].astype({"age": int}).to_csv(tmp_path / "rows" / "0.csv", index=False)
+    frame[150:].to_csv(tmp_path / "rows" / "1.csv", index=False)
+    with pytest.raises(TableError, match="conversion error to int64"):
+        clone(MODEL).fit(ds.dataset(tmp_path / "rows", format="csv"), "label")
+    schema = pa.schema(
+        [("age", pa.float64()), ("height", pa.float64()), ("colour", pa.string()), ("label", pa.int64())]
+    )  # fmt: skip
+    source = ds.dataset(tmp_path / "rows", schema=schema, format="csv")
+    read = source.to_table().to_pandas()
+    assert read[["age", "colour"]].equals(frame[["age", "colour"]])
+    X = read.drop(columns="label")
+    assert_same(clone(MODEL).fit(source, "label"), clone(MODEL).fit(X, frame["label"]), X)
 
 
 def test_a_column_that_is_twice_in_a_file_is_refused(tmp_path):

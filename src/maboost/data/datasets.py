@@ -177,16 +177,21 @@ def absolute(files: list[str], filesystem: Any) -> list[str]:
 
 
 def check_files(dataset: Any) -> None:
-    """Every file has all columns, in types that the Dataset's hold; the error names file and column."""
+    """Every file has all columns, in types that are read as the Dataset's; the error names file and column.
+
+    A schema that the user gives decides. One that is not given is that of the first file, and where
+    another file has something else in a column nobody has said that it may be changed.
+    """
     files = fragments(dataset)
     elsewhere = in_paths(dataset, files)
     columns = [column for column in dataset.schema if column.name not in elsewhere]
+    first = _types_in(files[0], columns) if files else {}
     for fragment in files:
         same = _schema_of(fragment).equals(dataset.schema)
         types = {} if same else _types_in(fragment, columns)
-        for column in [] if same else columns:
-            its = types[column.name]
-            if _common_type(column.type, its) != column.type:
+        for column in [] if same or _is_csv(fragment) else columns:
+            its, given = types[column.name], first[column.name] != column.type
+            if not _is_read_as(its, column.type, given):
                 raise _of_two_types(fragment, column, its)
 
 
@@ -201,6 +206,29 @@ def _types_in(fragment: Any, columns: list[Any]) -> dict[str, Any]:
             raise TableError(f"{fragment.path}: column {column.name!r} is {fault}")
         types[column.name] = own.field(there[0]).type
     return types
+
+
+def _is_csv(fragment: Any) -> bool:
+    """Whether the cells of a file have no type, but are read as one."""
+    import pyarrow.dataset as ds
+
+    return isinstance(getattr(fragment, "format", None), ds.CsvFileFormat)
+
+
+def _is_read_as(its: Any, wanted: Any, given: bool) -> bool:
+    """Whether pyarrow casts one type to another, and changes nothing by it unless that was given."""
+    import pyarrow as pa
+
+    if its == wanted or pa.types.is_null(its):
+        return True
+    try:
+        pa.nulls(0, its).cast(wanted)
+    except pa.ArrowException:
+        return False
+    floats = pa.types.is_floating(its) and pa.types.is_floating(wanted)
+    # all other casts of numbers refuse values that they would change
+    rounded = floats and its.bit_width > wanted.bit_width
+    return given or (_kind(its) == _kind(wanted) and not rounded)
 
 
 def with_types(batch: Any, schema: Any, path: str) -> Any:
