@@ -67,7 +67,8 @@ class OnDisk:
     Parameters
     ----------
     source : path, list of paths or pyarrow Dataset
-        A Parquet file, a folder of them, a list of files, or a Dataset.
+        A Parquet file, a folder of them, a list of files, or a Dataset. Files may have a column in several
+        types of numbers, or of text; the schema of a Dataset says which columns are read, and as what.
     cache : path, optional
         A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
         bins stay the same; in temporary files that are gone after the fit if None.
