@@ -160,6 +160,37 @@ def test_a_report_is_written(folder):
     )
 
 
+@pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
+def test_suspects_are_written_with_their_rows_the_worst_first(folder, tmp_path, name):
+    out, model = tmp_path / name, tmp_path / "m.maboost"
+    options = ("--rounds", 5, "--valid", "0.2", "--out", model, "--suspects", out, "--json")
+    done = run("train", folder / "train.csv", *options)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["suspects"] == str(out)
+    found = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)
+    assert len(found) == told["suspect_labels"] > 0
+    assert found.columns.tolist() == [
+        "row", "is_label_issue", "label_quality", "given_label", "predicted_label", "mean_weight",
+    ]  # fmt: skip
+    assert found["is_label_issue"].all()
+    assert found["label_quality"].is_monotonic_increasing
+    given = pd.read_csv(folder / "train.csv")["diagnosis"]  # the first row is row 0
+    assert found["given_label"].tolist() == given[found["row"]].tolist()
+
+
+def test_without_suspects_the_file_has_a_head_only(tmp_path):
+    data, out = tmp_path / "t.csv", tmp_path / "s.csv"
+    data.write_text("x,y\n" + "".join(f"{i},{int(i > 9)}\n" for i in range(20)))
+    done = run("train", data, "--rounds", 3, "--suspects", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout
+    assert len(out.read_text().splitlines()) == 1
+    found = pd.read_csv(out)
+    assert found.empty
+    assert {"row", "label_quality"} <= set(found.columns)
+
+
 # --------------------------------------------------------------------------- predict, evaluate, inspect
 
 
@@ -341,13 +372,21 @@ def test_unwritable_output(folder, tmp_path):
     )
     assert len(lines) == 1  # known before any training
     refused("cannot be written", "train", folder / "train.csv", "--report", tmp_path)
+    lines = refused(
+        ".xlsx files are not written",
+        "train",
+        folder / "train.csv",
+        "--suspects",
+        tmp_path / "s.xlsx",
+    )
+    assert len(lines) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 def test_a_pipe_in_the_place_of_an_output(folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for option in ("--out", "--report", "--checkpoint"):
+    for option in ("--out", "--report", "--suspects", "--checkpoint"):
         data = folder / "train.csv"
         lines = refused("pipe: cannot be written", "train", data, option, tmp_path / "pipe")
         assert len(lines) == 1
@@ -360,7 +399,9 @@ def test_a_pipe_in_the_place_of_an_output(folder, tmp_path):
         (("--report", "link.csv"), "the rows"),
         (("--out", "v.csv"), "--valid"),
         (("--report", "c.toml"), "--config"),
+        (("--suspects", "./t.csv"), "the rows"),
         (("--out", "same", "--report", "./same"), "--out"),
+        (("--report", "same", "--suspects", "same"), "--report"),
     ],
 )
 def test_nothing_is_written_over_what_is_read(folder, tmp_path, written, read):

@@ -12,7 +12,12 @@ from maboost.cli.words import in_options
 
 __all__ = ["show", "summary"]
 
-FILES = {"model": "out", "report": "report", "checkpoint": "checkpoint"}  # and their options
+FILES = {
+    "model": "out",
+    "report": "report",
+    "suspects": "suspects",
+    "checkpoint": "checkpoint",
+}  # and their options
 
 
 def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from maboost.cli.configuration import configured
 from maboost.cli.summary import show, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
-from maboost.data.files import TableError, read_table
+from maboost.data.files import TableError, check_suffix, read_table, write_table
 
 __all__ = ["train"]
 
@@ -82,6 +82,11 @@ __all__ = ["train"]
 @click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write an HTML report there.")
 @click.option(
+    "--suspects",
+    type=click.Path(path_type=Path),
+    help="Write the labels that look wrong there, as a CSV or Parquet file.",
+)
+@click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
     help="Keep the state of training there: the same command, run again, goes on from it.",
@@ -105,9 +110,11 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
         options = configured(context, config, options)
-    written = {f"--{name}": options[name] for name in ("out", "report", "checkpoint")}
+    written = {f"--{name}": options[name] for name in ("out", "report", "suspects", "checkpoint")}
     for option, path in written.items():
         check_writable(path, option)
+    if options["suspects"] is not None:
+        check_suffix(options["suspects"])
     checkpoints.check(options)
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
@@ -118,17 +125,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     if not (options["quiet"] or options["as_json"]):
         model.set_params(verbose=max(options["rounds"] // 10, 1))
     interrupted = job.fit(model)
-    if options["out"] is not None:
-        model.save(options["out"])
-    if options["report"] is not None:
-        maboost.write_report(
-            model,
-            options["report"],
-            X=job.X,
-            y=job.y,
-            sample_weight=job.fit_options.get("sample_weight"),
-            source=data.name,
-        )
+    _write(model, job, data, options)
     found = summary(
         model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
     )
@@ -143,6 +140,25 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
 def _file(valid: str | None) -> Path | None:
     """The file of --valid, if it is none of the numbers that it may be."""
     return None if valid is None or is_number(valid) else Path(valid)
+
+
+def _write(model: Any, job: _Job, data: Path, options: dict[str, Any]) -> None:
+    """The files that were asked for."""
+    if options["out"] is not None:
+        model.save(options["out"])
+    if options["report"] is not None:
+        maboost.write_report(
+            model,
+            options["report"],
+            X=job.X,
+            y=job.y,
+            sample_weight=job.fit_options.get("sample_weight"),
+            source=data.name,
+        )
+    if options["suspects"] is not None:
+        labels = model.suspect_labels()
+        suspects = labels[labels["is_label_issue"]].reset_index()
+        write_table(dict(suspects.items()), options["suspects"])
 
 
 class _Job:

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from maboost.writing import whole_file
 
-__all__ = ["TableError", "read_table", "write_table"]
+__all__ = ["TableError", "check_suffix", "read_table", "write_table"]
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+((,\d{3})*(\.\d+)?|,\d+)\s*")
 _QUOTED = re.compile(r'"[^"]*("|$)')
@@ -184,15 +184,21 @@ def _delimiter(head: str) -> str:
     return max(",;\t", key=_QUOTED.sub("", head).count)
 
 
+def check_suffix(path: str | Path) -> None:
+    """Refuse the name of a table to write that promises a format which is not written."""
+    suffix = Path(path).suffix
+    if suffix.lower() in _OTHERS:
+        raise TableError(
+            f"{path}: {suffix} files are not written; give a name that ends in .csv or .parquet"
+        )
+
+
 def write_table(columns: dict[str, Any], path: str | Path) -> None:
     """Columns as a CSV (compressed or not) or Parquet file, by the suffix; never half-written."""
     import pyarrow as pa
 
     table, path = pa.table(columns), Path(path)
-    if path.suffix.lower() in _OTHERS:
-        raise TableError(
-            f"{path}: {path.suffix} files are not written; give a name that ends in .csv or .parquet"
-        )
+    check_suffix(path)
     try:
         with whole_file(path) as file:
             if path.suffix.lower() in (".parquet", ".pq"):
