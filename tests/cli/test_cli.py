@@ -519,7 +519,11 @@ def test_a_fraction_in_a_configuration(folder, tmp_path):
 
 
 def test_evaluate_without_labels(folder):
-    refused("say which by --target", "evaluate", folder / "model.maboost", folder / "rows.csv")
+    refused(
+        "the only column besides the features, 'weight', holds none of the model's classes benign, "
+        "malignant; add the labels",
+        "evaluate", folder / "model.maboost", folder / "rows.csv",
+    )  # fmt: skip
 
 
 def test_unknown_labels_in_evaluate(folder, tmp_path):

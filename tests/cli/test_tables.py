@@ -160,6 +160,37 @@ def test_text_among_labels_that_are_numbers(tmp_path):
     assert lines[-1].endswith(": maybe")
 
 
+@pytest.mark.parametrize("classes", [("0", "1"), ("no", "yes")], ids=str)
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (("", "{0}", "{1}", ""), "the labels in 'y' are missing in 2 of 4 rows"),
+        (("", "", "", ""), "the labels in 'y' are missing in 4 of 4 rows"),
+        (("{0}", "{1}", "2", "{0}"), "'y' has labels that were not in the training: 2"),
+        (("{0}", "{1}", "maybe", "{0}"), "'y' has labels that were not in the training: maybe"),
+        (("0.5", "7", "3.25", "9"), "'y', holds none of the model's classes {0}, {1}; add the"),
+        (("a", "b", "", "d"), "'y', holds none of the model's classes {0}, {1}; add the labels"),
+        (("2020-01-31",) * 4, "'y', holds none of the model's classes {0}, {1}; add the labels"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_the_only_column_of_labels_is_told(tmp_path, classes, cells, message):
+    data = written(tmp_path / "n.csv", "x,y", [f"{i},{classes[i % 2]}" for i in range(20)])
+    model = trained(tmp_path, data)
+    rows = [f"{i},{cell.format(*classes)}" for i, cell in enumerate(cells)]
+    bad = written(tmp_path / "bad.csv", "x,y", rows)
+    lines = refused(message.format(*classes), "evaluate", model, bad)
+    if "labels that were" in message or "missing" in message:
+        assert lines == refused("", "evaluate", model, bad, "--target", "y")
+
+
+def test_several_columns_beside_the_features_are_asked_about(tmp_path):
+    data = written(tmp_path / "n.csv", "x,y", [f"{i},{i % 2}" for i in range(20)])
+    more = written(tmp_path / "more.csv", "x,y,z", ["1,0,1", "2,1,0"])
+    message = "several of the other columns (y, z) holds the model's classes 0, 1: say which by"
+    refused(message, "evaluate", trained(tmp_path, data), more)
+
+
 def test_sources_are_names_whatever_they_look_like(tmp_path):
     rows = [f"{i},0{i % 2 + 1},{i % 3 == 0}" for i in range(30)]
     data = written(tmp_path / "s.csv", "x,source,label", rows)

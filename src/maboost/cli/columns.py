@@ -137,6 +137,12 @@ class TrainedColumns:
             )
         return np.array([known[value] for value in values], dtype=self.classes.dtype)
 
+    def may_be_labels(self, column: Any) -> bool:
+        """Whether some of the values are classes, or all are missing."""
+        known = set(self.classes.tolist())
+        values = [value for value in column.unique().to_pylist() if value is not None]
+        return not values or any(v in known or self._looks_known(v) for v in values)
+
     def _looks_known(self, value: Any) -> bool:
         """Whether text reads like one of the classes: other text has made its column text."""
         return isinstance(value, str) and is_number(value) and float(value) in self.classes.tolist()

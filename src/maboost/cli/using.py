@@ -98,7 +98,7 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
         raise TableError(
             f"{data}: has no column besides the features to compare with; add the labels"
         )
-    name = target or _labels_column(rest, fitted.classes_.tolist())
+    name = target or _labels_column(data, rest, trained)
     if name not in table.column_names:
         raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
     y = trained.labels(data, name, table.column(name))
@@ -126,16 +126,28 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
     show_table(grid)
 
 
-def _labels_column(rest: Any, classes: list[Any]) -> str:
-    """The one column that is no feature and holds nothing but the model's classes."""
-    known = set(classes)
+def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
+    """The one column that is no feature and holds nothing but the model's classes.
+
+    A column that has no other beside it may hold more: whoever reads the labels says what is wrong.
+    """
+    known = set(trained.classes.tolist())
+    classes = some([str(label) for label in trained.classes.tolist()], 5)
     readable = [f.name for f in rest.schema if kind_of(f.type) in (YES_NO, NUMBERS, TEXT)]
+    if rest.num_columns == 1:
+        (name,) = rest.column_names
+        if name in readable and trained.may_be_labels(rest.column(name)):
+            return str(name)
+        raise TableError(
+            f"{data}: the only column besides the features, {name!r}, holds none of the model's classes "
+            f"{classes}; add the labels"
+        )
     fitting = [n for n in readable if set(rest.column(n).unique().to_pylist()) <= known]
     if len(fitting) != 1:
         what = "none" if not fitting else "several"
         raise TableError(
             f"{what} of the other columns ({some(rest.column_names)}) holds the model's classes "
-            f"{some([str(c) for c in classes], 5)}: say which by --target"
+            f"{classes}: say which by --target"
         )
     return str(fitting[0])
 
