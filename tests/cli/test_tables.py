@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 from decimal import Decimal
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -387,6 +388,79 @@ def test_class_names_with_commas_are_quoted_everywhere(tmp_path):
     head, *rows = csv.reader(done.stdout.splitlines())
     assert head == ["prediction", *(f"probability_{name}" for name in names)]
     assert {len(row) for row in rows} == {3}
+
+
+AS_TEXT = {"dtype": str, "keep_default_na": False}
+
+
+@pytest.fixture
+def identified(tmp_path):
+    """A model, and rows of it with an id and other columns that the training had not."""
+    rows = [f"{i / 2:.2f},{'b' if i > 9 else 'a'}" for i in range(20)]
+    model = trained(tmp_path, written(tmp_path / "t.csv", "x,label", rows))
+    cells = ["007,1.50,NA,2020-01-31", '010,8.0,"a, ""b""",', ',9.00,"1,250.00",2020-02-01']
+    return model, written(tmp_path / "new.csv", "id,x,note,day", cells)
+
+
+def test_kept_columns_stand_before_the_predictions_as_they_are_in_the_file(identified, tmp_path):
+    model, new = identified
+    keep = ("--keep", "note", "--keep", "id", "--keep", "x", "--keep", "id", "--keep", "day")
+    given = pd.read_csv(new, **AS_TEXT)
+    for more in ((), ("--proba",)):
+        shown = run("predict", model, new, *keep, *more)
+        assert shown.returncode == 0, shown.stderr
+        assert run("predict", model, new, *keep, *more, "--out", tmp_path / "p.csv").stdout == ""
+        for source in (StringIO(shown.stdout), tmp_path / "p.csv"):
+            found = pd.read_csv(source, **AS_TEXT)
+            assert found.columns.tolist()[:5] == ["note", "id", "x", "day", "prediction"]
+            pd.testing.assert_frame_equal(found[given.columns], given)
+            assert found["prediction"].tolist() == ["a", "b", "b"]
+
+
+def test_kept_columns_of_csv_are_text_in_parquet(identified, tmp_path):
+    model, new = identified
+    out = tmp_path / "p.parquet"
+    assert run("predict", model, new, "--keep", "id", "--keep", "x", "--out", out).returncode == 0
+    found = pq.read_table(out)
+    assert found.column("id").to_pylist() == ["007", "010", None]
+    assert found.column("x").to_pylist() == ["1.50", "8.0", "9.00"]
+
+
+def test_kept_columns_of_parquet_have_their_types(identified, tmp_path):
+    model, _ = identified
+    columns = {
+        "x": pa.array([1.0, 2.0]),
+        "id": pa.array([7, None], pa.int32()),
+        "name": pa.array(["NA", "b"], pa.string_view()),
+        "when": pa.array([0, 1], pa.date32()),
+        "list": pa.array([[1], [2, 3]]),
+    }
+    data = tmp_path / "rows.parquet"
+    pq.write_table(pa.table(columns), data)
+    keep = [word for name in columns for word in ("--keep", name)]
+    assert run("predict", model, data, *keep, "--out", tmp_path / "p.parquet").returncode == 0
+    found = pq.read_table(tmp_path / "p.parquet").select(list(columns))
+    assert found.equals(pq.read_table(data))
+    for out in ((), ("--out", tmp_path / "p.csv")):
+        message = "which cannot be written as text: give a file by --out that ends in .parquet"
+        refused(message, "predict", model, data, *keep, *out)
+        assert run("predict", model, data, *keep[:-2], *out).returncode == 0
+    cells = (tmp_path / "p.csv").read_text().splitlines()
+    assert cells[1] == '1,7,"NA",1970-01-01,"a"'
+    assert cells[2].startswith('2,,"b"')
+
+
+def test_columns_that_cannot_be_kept_are_named(identified, tmp_path):
+    model, new = identified
+    message = "there is no column 'ID'; there are id, x, note, day"
+    refused(message, "predict", model, new, "--keep", "ID")
+    taken = written(tmp_path / "taken.csv", "x,prediction,probability_a", ["1,a,0.5"])
+    keep = ("--keep", "probability_a")
+    assert run("predict", model, taken, *keep).returncode == 0
+    message = "--keep 'probability_a' is what a column of the predictions is called"
+    refused(message, "predict", model, taken, *keep, "--proba")
+    message = "--keep 'prediction' is what a column of the predictions is called"
+    refused(message, "predict", model, taken, "--keep", "prediction")
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):

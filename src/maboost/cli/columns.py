@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,15 +76,20 @@ class TrainedColumns:
         text = {field.name for field in X.schema if kind_of(field.type) == TEXT}
         return cls(X.column_names, text, set(X.column_names) - text, np.unique(y))
 
-    def read(self, path: str | Path, decimal: str, target: str | None = None) -> Any:
-        """A file with these features, and with labels in `target` or in any other column."""
+    def read(
+        self, path: str | Path, decimal: str, target: str | None = None, text: Container[str] = ()
+    ) -> Any:
+        """A file with these features, and with labels in `target` or in any other column.
+
+        Other columns that are named in `text` are read as text.
+        """
         labels_are_text = all(isinstance(label, str) for label in self.classes.tolist())
         features = set(self.features)
 
         def is_text(name: str) -> bool:
             if name in features:
                 return name in self.text
-            return labels_are_text and target in (None, name)
+            return name in text or (labels_are_text and target in (None, name))
 
         table = read_table(path, decimal, is_text)
         present = set(table.column_names)

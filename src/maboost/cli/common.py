@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "INTERRUPTED",
     "Problem",
     "check_apart",
+    "check_there",
     "check_writable",
     "decimal_option",
     "find_target",
@@ -89,6 +90,13 @@ def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -
     for option, path in written.items():
         if path is not None and (other := known.setdefault(path.resolve(), option)) != option:
             raise TableError(f"{option} {path} is the file of {other}: give another path")
+
+
+def check_there(asked: Iterable[str], names: list[str]) -> None:
+    """Refuse names of columns that a table has not."""
+    for name in asked:
+        if name not in names:
+            raise TableError(f"there is no column {name!r}; there are {some(names)}")
 
 
 def find_target(names: list[str], asked: str | None) -> tuple[str, str]:

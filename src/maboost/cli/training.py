@@ -20,6 +20,7 @@ from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, check_fin
 from maboost.cli.common import (
     INTERRUPTED,
     check_apart,
+    check_there,
     check_writable,
     decimal_option,
     find_target,
@@ -173,11 +174,8 @@ class _Job:
         }
         left_out = {*self.roles.values(), *options["drop"], *index_columns(table.schema)}
         self.target, self.inferred = self._target(table.column_names, left_out)
-        for name in (self.target, *self.roles.values(), *options["drop"]):
-            if name not in table.column_names:
-                raise TableError(
-                    f"there is no column {name!r}; there are {some(table.column_names)}"
-                )
+        named = (self.target, *self.roles.values(), *options["drop"])
+        check_there(named, table.column_names)
         left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:

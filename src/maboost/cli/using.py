@@ -14,6 +14,7 @@ import maboost
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
 from maboost.cli.common import (
     check_apart,
+    check_there,
     check_writable,
     decimal_option,
     plain,
@@ -21,7 +22,7 @@ from maboost.cli.common import (
     some,
     told_in_a_line,
 )
-from maboost.data.files import TableError, write_table
+from maboost.data.files import TableError, is_parquet, read_as_written, write_table
 
 __all__ = ["evaluate", "inspect", "predict"]
 
@@ -44,35 +45,87 @@ def _load(path: Path) -> Any:
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--proba", is_flag=True, help="Add a column of probabilities for each class.")
 @click.option(
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Copy a column of DATA, such as an id, in front of the predictions. May be repeated.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="CSV or Parquet file. [default: CSV to the terminal]",
 )
 @decimal_option
 @told_in_a_line
-def predict(model: Path, data: Path, proba: bool, out: Path | None, decimal: str) -> None:
+def predict(
+    model: Path, data: Path, proba: bool, keep: tuple[str, ...], out: Path | None, decimal: str
+) -> None:
     """Predict the rows of DATA (CSV or Parquet) with MODEL."""
     check_writable(out, "--out")
     check_apart({"the model": model, "the rows": data}, {"--out": out})
     fitted, trained = _model_and_columns(model)
-    X = trained.read(data, decimal).select(trained.features)
-    columns: dict[str, Any] = {"prediction": fitted.predict(X)}
+    table = trained.read(data, decimal, text=keep)
+    check_there(keep, table.column_names)
+    kept = _kept(data, list(dict.fromkeys(keep)), as_text=out is None or not is_parquet(out))
+    found = _predictions(fitted, table.select(trained.features), proba)
+    for name in kept:
+        if name in found:
+            raise TableError(
+                f"--keep {name!r} is what a column of the predictions is called: give it another name in "
+                f"{data}"
+            )
+    if out is None:
+        _show(kept | found)
+    else:
+        write_table(kept | found, out)
+
+
+def _kept(data: Path, names: list[str], as_text: bool) -> dict[str, Any]:
+    """Columns of the rows as they stand in the file, to be written as text or to Parquet."""
+    if not names:
+        return {}
+    table = read_as_written(data, names)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return {n: _writable(n, c) for n, c in columns.items()} if as_text else columns
+
+
+def _writable(name: str, column: Any) -> Any:
+    """A column that can be written as text: itself, but for the kinds of text that only Parquet has."""
+    import pyarrow as pa
+
+    try:
+        text = column.cast(pa.string())
+    except pa.ArrowException:
+        raise TableError(
+            f"--keep {name!r} holds {column.type}, which cannot be written as text: give a file by --out "
+            "that ends in .parquet"
+        ) from None
+    return text if kind_of(column.type) == TEXT else column
+
+
+def _predictions(fitted: Any, X: Any, proba: bool) -> dict[str, Any]:
+    columns = {"prediction": fitted.predict(X)}
     if proba:
         for name, column in zip(fitted.classes_.tolist(), fitted.predict_proba(X).T, strict=True):
             columns[f"probability_{name}"] = column
-    if out is not None:
-        write_table(columns, out)
-        return
+    return columns
+
+
+def _show(columns: dict[str, Any]) -> None:
+    """Columns on the terminal, as CSV."""
     import pyarrow as pa
 
-    click.echo(",".join(map(_cell, columns)))
+    table = pa.table(columns)
+    click.echo(",".join(map(_cell, table.column_names)))
     # numbers and booleans in the words that a file has for them
-    texts = [pa.array(column).cast(pa.string()).to_pylist() for column in columns.values()]
+    texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
     for row in zip(*texts, strict=True):
         click.echo(",".join(map(_cell, row)))
 
 
-def _cell(text: str) -> str:
+def _cell(text: str | None) -> str:
+    if text is None:
+        return ""
     return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
 
 

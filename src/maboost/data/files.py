@@ -14,7 +14,14 @@ from typing import IO, Any
 
 from maboost.writing import whole_file
 
-__all__ = ["TableError", "check_suffix", "read_table", "write_table"]
+__all__ = [
+    "TableError",
+    "check_suffix",
+    "is_parquet",
+    "read_as_written",
+    "read_table",
+    "write_table",
+]
 
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d+((,\d{3})*(\.\d+)?|,\d+)\s*")
 _QUOTED = re.compile(r'"[^"]*("|$)')
@@ -68,9 +75,8 @@ def read_table(
         )
     import pyarrow as pa
 
-    parquet = path.suffix.lower() in (".parquet", ".pq")
     try:
-        table = _parquet(path) if parquet else _csv(path, decimal, text)
+        table = _parquet(path) if is_parquet(path) else _csv(path, decimal, text)
     except UnicodeDecodeError as error:
         raise _not_utf8(path) from error
     except (pa.ArrowException, OSError, NoRecord) as error:
@@ -81,6 +87,32 @@ def read_table(
     if table.num_rows == 0:
         raise TableError(f"{path}: has columns but no rows")
     return _with_empty_columns_as_numbers(table)
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file is Parquet, by its name."""
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def read_as_written(path: str | Path, names: list[str]) -> Any:
+    """Columns of a file that :func:`read_table` has read, with nothing made of their values.
+
+    Those of a CSV file are text, of which an empty cell is a missing value and "NA" or "007" is not.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    path = Path(path)
+    if is_parquet(path):
+        return _parquet(path).select(names)
+    convert = csv.ConvertOptions(
+        include_columns=names,
+        column_types={name: pa.string() for name in names},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return _cells(path, _delimiter(_first_lines(path)[0]), convert)
 
 
 def _not_utf8(path: Path) -> TableError:
@@ -128,24 +160,31 @@ def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
     names = next(reader(chain([head], rest), delimiter=delimiter), [])
     _check_names(path, names)
     fixed = {name: pa.string() for name in names if text(name)}
-    table = csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=_BLOCK),
-        # a cell may go over lines, and over the end of a block
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
-            null_values=list(MISSING),
-            strings_can_be_null=True,
-            decimal_point=decimal,
-            column_types=fixed,
-        ),
+    convert = csv.ConvertOptions(
+        null_values=list(MISSING),
+        strings_can_be_null=True,
+        decimal_point=decimal,
+        column_types=fixed,
     )
+    table = _cells(path, delimiter, convert)
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_binary(column.type):  # what text is read as that is no UTF-8
             raise _not_utf8(path)
         if decimal == "." and name not in fixed:
             _check_decimals(path, name, column)
     return table
+
+
+def _cells(path: Path, delimiter: str, convert: Any) -> Any:
+    from pyarrow import csv
+
+    return csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=_BLOCK),
+        # a cell may go over lines, and over the end of a block
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=convert,
+    )
 
 
 def _check_decimals(path: Path, name: str, column: Any) -> None:
@@ -201,7 +240,7 @@ def write_table(columns: dict[str, Any], path: str | Path) -> None:
     check_suffix(path)
     try:
         with whole_file(path) as file:
-            if path.suffix.lower() in (".parquet", ".pq"):
+            if is_parquet(path):
                 import pyarrow.parquet as pq
 
                 pq.write_table(table, file)
