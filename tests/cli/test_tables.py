@@ -201,6 +201,90 @@ def test_sources_are_names_whatever_they_look_like(tmp_path):
     assert set(json.loads(done.stdout)["domains"]) == {"01", "02"}
 
 
+# ------------------------------------------------------------------------- numbers that are categories
+
+
+def coded(folder, codes):
+    """Rows whose label a code tells, one time in each, and which has no order that would tell it."""
+    rows = [f"{i},{code},{'ab'[j % 2]}" for i in range(9) for j, code in enumerate(codes)]
+    return written(folder / "codes.csv", "x,code,label", rows)
+
+
+def test_codes_are_categories_with_their_zeros(tmp_path):
+    data = coded(tmp_path, ["01", "1", "001", "0001"])
+    assert evaluated(trained(tmp_path, data), data)["error"] == 0.5
+    model = trained(tmp_path, data, "--categorical", "code", "--valid", data)
+    assert evaluated(model, data)["error"] == 0.0
+    new = written(tmp_path / "new.csv", "x,code", ["1,01", "1,1", "1,001"])
+    assert predicted(model, new) == ["a", "b", "a"]
+    pd.DataFrame({"x": [1], "code": [1]}).to_parquet(tmp_path / "n.parquet")
+    message = "column 'code' holds int64, where it was text in the training"
+    refused(message, "predict", model, tmp_path / "n.parquet")
+
+
+def test_categories_are_shown_as_such(tmp_path):
+    data = coded(tmp_path, ["1", "2"])
+    assert "numbers   x, code\n" in run("train", data, "--rounds", 2, "--quiet").stderr
+    done = run("train", data, "--rounds", 2, "--quiet", "--categorical", "code")
+    assert "numbers   x\ncategories code\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "type",
+    [pa.int8(), pa.float64(), pa.float16(), pa.decimal128(21, 2), pa.string_view(), pa.string()],
+    ids=str,
+)
+def test_categories_are_the_same_in_csv_and_parquet(tmp_path, type):
+    data = coded(tmp_path, ["4", "7", "-2", "11", ""])
+    frame = pd.read_csv(data, dtype={"code": "Int64"})
+    code = pa.array(frame["code"]).cast(pa.string() if "string" in str(type) else type).cast(type)
+    pq.write_table(
+        pa.table({"x": frame["x"], "code": code, "label": frame["label"]}),
+        tmp_path / "codes.parquet",
+    )
+    models = []
+    for name in ("codes.csv", "codes.parquet"):
+        model = trained(tmp_path, tmp_path / name, "--categorical", "code")
+        for other in ("codes.csv", "codes.parquet"):
+            assert evaluated(model, tmp_path / other)["error"] == 0.0
+            valid = ("--categorical", "code", "--valid", tmp_path / other, "--rounds", 3, "--json")
+            done = run("train", tmp_path / name, *valid)
+            assert json.loads(done.stdout)["validation_error"] == 0.0, done.stderr
+        models.append(maboost.load_model(model)._codes.categories)
+    assert models[0] == models[1] == {"code": ["-2", "11", "4", "7"]}
+
+
+def test_a_categorical_column_has_no_other_use(tmp_path):
+    data = coded(tmp_path, ["1", "2"])
+    train = ("train", data, "--categorical", "code")
+    refused("there is no column 'Code'; there are x, code", *train, "--categorical", "Code")
+    refused("cannot be both --target and --categorical", *train, "--target", "code")
+    for option in ("--drop", "--weight-column"):
+        message = f"column 'code' cannot be both --categorical and {option}"
+        refused(message, *train, option, "code")
+    limits = ("--domain-limit", "1=0.2", "--domain-limit", "2=none")
+    message = "column 'code' cannot be both --categorical and --domain-column"
+    refused(message, *train, "--domain-column", "code", *limits)
+
+
+def test_categories_are_not_taken_for_the_target(tmp_path):
+    data = written(tmp_path / "t.csv", "x,y,class", [f"{i},{i % 3},{i % 2}" for i in range(12)])
+    done = run("train", data, "--rounds", 2, "--categorical", "class", "--json")
+    assert json.loads(done.stdout)["target"] == "y"
+
+
+def test_too_many_categories_may_be_numbers(tmp_path):
+    data = written(tmp_path / "t.csv", "id,y", [f"{i},{i % 2}" for i in range(600)])
+    lines = refused("column 'id' has 600 categories", "train", data, "--categorical", "id")
+    assert "turn the column into numbers (of which --categorical makes categories)" in lines[-1]
+
+
+def test_a_configuration_file_names_categories(tmp_path):
+    data = coded(tmp_path, ["01", "1"])
+    (tmp_path / "c.toml").write_text('categorical = ["code"]\n')
+    assert evaluated(trained(tmp_path, data, "--config", tmp_path / "c.toml"), data)["error"] == 0.0
+
+
 # ------------------------------------------------------------------------------------- missing values
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,18 @@ from numpy.typing import NDArray
 from maboost.cli.common import is_number, some
 from maboost.data.files import TableError, read_table
 
-__all__ = ["NUMBERS", "TEXT", "YES_NO", "TrainedColumns", "check_finite", "kind_of"]
+__all__ = [
+    "NUMBERS",
+    "TEXT",
+    "YES_NO",
+    "TrainedColumns",
+    "check_finite",
+    "kind_of",
+    "numbers_as_text",
+]
 
 YES_NO, NUMBERS, TEXT = "yes/no", "numbers", "categories"
+_OF_NUMBERS = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?|true|false")
 
 
 def kind_of(type: Any) -> str:
@@ -30,6 +41,27 @@ def kind_of(type: Any) -> str:
     if text or t.is_dictionary(type):
         return TEXT
     return str(type)
+
+
+def numbers_as_text(table: Any, names: Container[str]) -> Any:
+    """A table in which some columns, if they hold numbers or yes/no, hold text: 7 and 7.0 are "7"."""
+    for at, field in enumerate(table.schema):
+        if field.name in names and kind_of(field.type) in (YES_NO, NUMBERS):
+            table = table.set_column(at, field.name, _as_text(table.column(at)))
+    return table
+
+
+def _as_text(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        with suppress(pa.ArrowInvalid):  # not all are whole
+            column = column.cast(pa.int64())
+    return column.cast(pa.string())
 
 
 def check_finite(path: str | Path, name: str, column: Any) -> None:
@@ -51,15 +83,15 @@ class TrainedColumns:
     Attributes
     ----------
     features : list of str
-    text : set of str
-        The features that were text. Categories that were none are in no CSV file.
+    text : dict
+        The features that were text, and their categories. Categories that were no text are in no CSV file.
     numbers : set of str
         The features that were numbers or yes/no.
     classes : array
     """
 
     features: list[str]
-    text: set[str]
+    text: dict[str, set[Any]]
     numbers: set[str]
     classes: NDArray[Any]
 
@@ -67,14 +99,15 @@ class TrainedColumns:
     def of_model(cls, model: Any) -> TrainedColumns:
         """Those of a fitted model with column names."""
         names, categories = list(model.feature_names_in_), model._codes.categories
-        text = {n for n, values in categories.items() if all(isinstance(v, str) for v in values)}
+        text = {n: set(c) for n, c in categories.items() if all(isinstance(v, str) for v in c)}
         return cls(names, text, set(names) - set(categories), model.classes_)
 
     @classmethod
     def of_rows(cls, X: Any, y: NDArray[Any]) -> TrainedColumns:
         """Those of a table that is to be trained on."""
-        text = {field.name for field in X.schema if kind_of(field.type) == TEXT}
-        return cls(X.column_names, text, set(X.column_names) - text, np.unique(y))
+        names = [field.name for field in X.schema if kind_of(field.type) == TEXT]
+        text = {name: set(X.column(name).unique().to_pylist()) - {None} for name in names}
+        return cls(X.column_names, text, set(X.column_names) - set(names), np.unique(y))
 
     def read(
         self, path: str | Path, decimal: str, target: str | None = None, text: Container[str] = ()
@@ -99,9 +132,14 @@ class TrainedColumns:
                 f"{path}: column {missing[0]!r} is missing, which the training had "
                 f"({len(missing)} missing in all)"
             )
+        table = numbers_as_text(table, {name for name in self.text if self._may_be_numbers(name)})
         for name in self.features:
             self._check(path, name, table.column(name), decimal)
         return table
+
+    def _may_be_numbers(self, name: str) -> bool:
+        """Whether all categories are what numbers look like as text, which codes like 007 are not."""
+        return all(isinstance(v, str) and _OF_NUMBERS.fullmatch(v) for v in self.text[name])
 
     def _check(self, path: str | Path, name: str, column: Any, decimal: str) -> None:
         """Refuse a column that is another kind of thing than it was."""

@@ -16,7 +16,15 @@ from rich.text import Text
 import maboost
 from maboost.cli import checkpoints
 from maboost.cli.boosters import BOOSTERS, booster
-from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, check_finite, kind_of
+from maboost.cli.columns import (
+    NUMBERS,
+    TEXT,
+    YES_NO,
+    TrainedColumns,
+    check_finite,
+    kind_of,
+    numbers_as_text,
+)
 from maboost.cli.common import (
     INTERRUPTED,
     check_apart,
@@ -65,6 +73,12 @@ __all__ = ["train"]
     multiple=True,
     metavar="NAME=LIMIT",
     help="Error allowed on a source, or none; one for each source.",
+)
+@click.option(
+    "--categorical",
+    multiple=True,
+    metavar="COLUMN",
+    help="Read a column of numbers as categories. May be repeated.",
 )
 @click.option(
     "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."
@@ -119,7 +133,8 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     checkpoints.check(options)
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
-    table = read_table(data, options["decimal"], lambda name: name == options["domain_column"])
+    text = {options["domain_column"], *options["categorical"]}
+    table = read_table(data, options["decimal"], lambda name: name in text)
     job = _Job(data, table, options)
     if not options["as_json"]:
         job.describe(data)
@@ -173,9 +188,12 @@ class _Job:
             if options[f"{role}_column"] is not None
         }
         left_out = {*self.roles.values(), *options["drop"], *index_columns(table.schema)}
-        self.target, self.inferred = self._target(table.column_names, left_out)
-        named = (self.target, *self.roles.values(), *options["drop"])
+        categorical = options["categorical"]
+        self.target, self.inferred = self._target(table.column_names, {*left_out, *categorical})
+        named = (self.target, *self.roles.values(), *options["drop"], *categorical)
         check_there(named, table.column_names)
+        self._check_categorical()
+        table = numbers_as_text(table, categorical)
         left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:
@@ -199,6 +217,7 @@ class _Job:
         for option, columns in {
             "--drop": self.options["drop"],
             "--weight-column": [self.options["weight_column"]],
+            "--categorical": self.options["categorical"],
         }.items():
             if asked is not None and asked in columns:
                 raise TableError(f"column {asked!r} cannot be both --target and {option}")
@@ -206,6 +225,14 @@ class _Job:
         if asked is None and not left:
             raise TableError("no column is left to predict")
         return find_target(left, asked)
+
+    def _check_categorical(self) -> None:
+        """Refuse categories of a column that is no feature."""
+        others = {f"--{role}-column": [name] for role, name in self.roles.items()}
+        for option, columns in (others | {"--drop": self.options["drop"]}).items():
+            for name in columns:
+                if name in self.options["categorical"]:
+                    raise TableError(f"column {name!r} cannot be both --categorical and {option}")
 
     def _labels(self, table: Any) -> np.ndarray[Any, Any]:
         column = table.column(self.target)
