@@ -143,6 +143,11 @@ def test_a_checkpoint_of_another_training_is_refused(folder):
         *train, "--rounds", 4, "--seed", 1, "--json", cwd=folder,
     )  # fmt: skip
     assert "resume=" not in line
+    for weights in ("balanced", "1=2"):
+        refused(
+            "X, y, the weights, the sources or the share held out have changed",
+            *train, "--rounds", 4, "--class-weight", weights, cwd=folder,
+        )  # fmt: skip
     refused(
         "--rounds 2 is less than the 4 rounds of --checkpoint 'run.ckpt'",
         *train, "--rounds", 2, cwd=folder,

@@ -96,6 +96,94 @@ def test_parquet_and_csv_give_the_same_model(folder):
     assert found[0] == found[1]
 
 
+def weighted_by_class(folder, *options):
+    """A model of a few rounds, as it was written."""
+    train = ("train", folder / "train.csv", "--drop", "weight", "--rounds", 4, "--json")
+    done = run(*train, "--out", folder / "w.maboost", *options)
+    assert done.returncode == 0, done.stderr
+    return maboost.load_model(folder / "w.maboost")
+
+
+def test_weights_of_classes(folder):
+    X = pd.read_csv(folder / "train.csv")
+    y = X["diagnosis"]
+    model = weighted_by_class(folder, "--class-weight", "balanced")
+    assert model.class_weight == "balanced"
+    factors = ("--class-weight", "malignant=3", "--class-weight", "benign=0.5")
+    model = weighted_by_class(folder, *factors)
+    assert model.class_weight == {"malignant": 3.0, "benign": 0.5}
+    whole = maboost.SmoothBoostClassifier(n_estimators=4, random_state=0)
+    whole.set_params(class_weight={"malignant": 3.0, "benign": 0.5})
+    X = X[list(model.feature_names_in_)]
+    np.testing.assert_array_equal(model.decision_function(X), whole.fit(X, y).decision_function(X))
+    heavy = weighted_by_class(folder, "--class-weight", "malignant=1000")
+    assert (heavy.predict(X)[y == "malignant"] == "malignant").all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "told", "label"),
+    [
+        (("0", "1"), "1", 1),
+        (("0", "1"), "1.0", 1),
+        (("1.0", "2.0"), "2", 2.0),
+        (("true", "false"), "true", True),
+        (("a=b", "c"), "a=b", "a=b"),
+        (("01", "x"), "01", "01"),
+    ],
+)
+def test_classes_are_named_as_they_are_written(tmp_path, labels, told, label):
+    data, out = tmp_path / "t.csv", tmp_path / "m.maboost"
+    data.write_text("x,y\n" + "".join(f"{i},{labels[i % 2]}\n" for i in range(20)))
+    options = ("--rounds", 2, "--class-weight", f"{told}=2", "--out", out, "--quiet")
+    done = run("train", data, *options, "--report", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    assert maboost.load_model(out).class_weight == {label: 2.0}
+    assert "other weights" not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["even"], "--class-weight 'even' is neither balanced nor LABEL=FACTOR with a number"),
+        (["benign=much"], "--class-weight 'benign=much' is neither balanced nor LABEL=FACTOR"),
+        (["=2"], "--class-weight '=2' is neither balanced nor LABEL=FACTOR"),
+        (["benign=0"], "--class-weight 'benign=0' must be a number above 0"),
+        (["benign=inf"], "--class-weight 'benign=inf' must be a number above 0"),
+        (["benign=nan"], "--class-weight 'benign=nan' must be a number above 0"),
+        (["balanced", "benign=2"], "give --class-weight balanced or LABEL=FACTOR, not both"),
+        (
+            ["benign=2", "benign=3"],
+            "--class-weight 'benign=3' is a second factor of class 'benign'",
+        ),
+    ],
+)
+def test_weights_of_classes_that_are_none(values, message):
+    words = [word for value in values for word in ("--class-weight", value)]
+    refused(message, "train", "no-such-file.csv", *words)  # before the data is read
+
+
+def test_weights_of_classes_that_the_rows_have_not(folder, tmp_path):
+    refused(
+        "--class-weight Benign=2 names a class that the target 'diagnosis' has not; it has benign, "
+        "malignant",
+        "train", folder / "train.csv", "--class-weight", "Benign=2",
+    )  # fmt: skip
+    (tmp_path / "t.csv").write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    twice = ("--class-weight", "1=2", "--class-weight", "1.0=3")
+    refused("1.0=3 is a second factor of class 1: give one", "train", tmp_path / "t.csv", *twice)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['class-weight = ["malignant=3"]', "[class-weight]\nmalignant = 3"],
+    ids=["list", "table"],
+)
+def test_weights_of_classes_in_a_configuration(folder, tmp_path, text):
+    (tmp_path / "c.toml").write_text(text + "\n")
+    model = weighted_by_class(folder, "--config", tmp_path / "c.toml")
+    assert model.class_weight == {"malignant": 3.0}
+
+
 def test_sources_with_limits(folder):
     done = run(
         "train", folder / "train.csv", "--rounds", 8, "--domain-column", "clinic", "--drop", "weight",

@@ -14,6 +14,7 @@ from maboost.data.files import TableError
 __all__ = ["configured"]
 
 NAMES = {"json": "as_json", "domain_limit": "limits"}  # of options that are called otherwise inside
+PAIRS = ("limits", "class_weight")  # NAME=VALUE, or a table of them
 
 
 def configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def configured(context: click.Context, config: Path, options: dict[str, Any]) ->
             raise TableError(f"--config {config}: unknown option {key!r}")
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             continue
-        if name == "limits" and isinstance(value, dict):
+        if name in PAIRS and isinstance(value, dict):
             value = [f"{k}={v}" for k, v in value.items()]
         try:
             options[name] = _converted(context, known[name], key, value)

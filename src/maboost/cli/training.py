@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import maboost
-from maboost.cli import checkpoints
+from maboost.cli import checkpoints, class_weights
 from maboost.cli.boosters import BOOSTERS, booster
 from maboost.cli.columns import (
     NUMBERS,
@@ -66,6 +66,12 @@ __all__ = ["train"]
     "--kappa", type=float, help="Below 1, a penalty that makes the distribution sparser (sparse)."
 )
 @click.option("--weight-column", help="Column of row weights.")
+@click.option(
+    "--class-weight",
+    multiple=True,
+    metavar="balanced|LABEL=FACTOR",
+    help="Weigh the rows of a class by a factor, which may be repeated, or all classes the same.",
+)
 @click.option("--domain-column", help="Column that names each row's data source.")
 @click.option(
     "--domain-limit",
@@ -131,11 +137,14 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     if options["suspects"] is not None:
         check_suffix(options["suspects"])
     checkpoints.check(options)
+    factors = class_weights.parsed(options["class_weight"])
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
     table = read_table(data, options["decimal"], lambda name: name in text)
     job = _Job(data, table, options)
+    classes = np.unique(job.y).tolist()
+    model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
     if not options["as_json"]:
         job.describe(data)
     if not (options["quiet"] or options["as_json"]):

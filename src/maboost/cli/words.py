@@ -9,6 +9,7 @@ __all__ = ["in_options"]
 OPTIONS = {
     "checkpoint": "--checkpoint",
     "checkpoint_every": "--checkpoint-every",
+    "class_weight": "--class-weight",
     "error_limits": "--domain-limit",
     "kappa": "--kappa",
     "learning_rate": "--learning-rate",

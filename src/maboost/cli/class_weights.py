@@ -1,0 +1,73 @@
+"""The weights of classes that ``maboost train`` is told: balanced, or a factor for some of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from maboost.cli.common import is_number, some
+from maboost.data.files import TableError
+
+__all__ = ["Factors", "of_classes", "parsed"]
+
+BALANCED = "balanced"
+Factors = dict[str, float] | str | None
+
+
+def parsed(texts: tuple[str, ...]) -> Factors:
+    """Factors by the text of labels, ``"balanced"`` or nothing; what is none of them is refused."""
+    if not texts:
+        return None
+    if BALANCED in texts:
+        if set(texts) != {BALANCED}:
+            raise TableError("give --class-weight balanced or LABEL=FACTOR, not both")
+        return BALANCED
+    factors: dict[str, float] = {}
+    for text in texts:
+        label, factor = _pair(text)
+        if label in factors:
+            raise TableError(
+                f"--class-weight {text!r} is a second factor of class {label!r}: give one"
+            )
+        factors[label] = factor
+    return factors
+
+
+def _pair(text: str) -> tuple[str, float]:
+    label, _, factor = text.rpartition("=")
+    if not label or not is_number(factor):
+        raise TableError(
+            f"--class-weight {text!r} is neither balanced nor LABEL=FACTOR with a number"
+        )
+    if not 0.0 < float(factor) < math.inf:
+        raise TableError(
+            f"--class-weight {text!r} must be a number above 0; leave the rows of a class out instead"
+        )
+    return label, float(factor)
+
+
+def of_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, float] | str | None:
+    """The parameter `class_weight`: the same factors by the classes themselves."""
+    if factors is None or isinstance(factors, str):
+        return factors
+    found: dict[Any, float] = {}
+    for label, factor in factors.items():
+        called = [c for c in classes if _is_called(c, label)]
+        if not called:
+            raise TableError(
+                f"--class-weight {label}={factor:g} names a class that the target {target!r} has not; it "
+                f"has {some([str(c) for c in classes], 5)}"
+            )
+        if called[0] in found:
+            raise TableError(
+                f"--class-weight {label}={factor:g} is a second factor of class {called[0]!r}: give one"
+            )
+        found[called[0]] = factor
+    return found
+
+
+def _is_called(label: Any, text: str) -> bool:
+    """Whether text names a class; numbers and yes/no may be written in more than one way."""
+    if isinstance(label, str):
+        return text == label
+    return text.lower() == str(label).lower() or (is_number(text) and float(text) == label)
