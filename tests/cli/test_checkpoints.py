@@ -155,6 +155,64 @@ def test_a_checkpoint_of_another_training_is_refused(folder):
     assert (folder / "run.ckpt").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (("--max-depth", 3), ("--max-depth", 2), "--max-depth was 3 and is now 2"),
+        (
+            ("--smoothness", 3),
+            ("--smoothness", 2),
+            "the largest weight (--smoothness) was 3.0 and is now 2.0",
+        ),
+        (
+            ("--noise-rate", 0.1),
+            ("--noise-rate", 0.125),
+            "the largest weight (--smoothness) was 3.75 and is now 3.0",
+        ),
+        (
+            ("--learning-rate", 0.5, "--max-depth", 2),
+            ("--learning-rate", 0.25, "--max-depth", 1),
+            "--learning-rate was 0.5 and is now 0.25; --max-depth was 2 and is now 1",
+        ),
+        (
+            ("--booster", "sparse", "--kappa", 0.5),
+            ("--booster", "sparse", "--kappa", 0.75),
+            "--kappa was 0.5 and is now 0.75",
+        ),
+        (
+            ("--booster", "sparse", "--sparsity", 0.5),
+            ("--booster", "sparse", "--sparsity", 0.6),
+            "--sparsity has changed",
+        ),
+        (
+            ("--booster", "sparse"),
+            ("--booster", "sparse", "--sparsity", 0.6),
+            "--sparsity has changed",
+        ),
+        (
+            ("--booster", "mada"),
+            ("--booster", "maboost"),
+            "--booster was MadaBoostClassifier and is now MABoostClassifier",
+        ),
+    ],
+    ids=str,
+)
+def test_what_has_changed_is_told_by_its_option(folder, before, after, told):
+    train = ("train", "rows.csv", "--checkpoint", "run.ckpt", "--rounds", 2)
+    assert run(*train, *before, cwd=folder).returncode == 0
+    refused(f"is of another fit: {told}. Give another path", *train, *after, cwd=folder)
+
+
+def test_limits_of_sources_that_have_changed_are_told_by_their_option(folder):
+    rows = pd.read_csv(folder / "rows.csv").assign(source=lambda frame: frame.index % 2)
+    rows.to_csv(folder / "sources.csv", index=False)
+    train = ("train", "sources.csv", "--target", "y", "--domain-column", "source", "--rounds", 2)
+    train += ("--checkpoint", "run.ckpt", "--domain-limit", "0=none")
+    assert run(*train, "--domain-limit", "1=0.2", cwd=folder).returncode == 0
+    told = "the limits of sources (--domain-limit) have changed"
+    refused(told, *train, "--domain-limit", "1=0.3", cwd=folder)
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(folder):
     (folder / "notes.txt").write_text("mine")
     refused(

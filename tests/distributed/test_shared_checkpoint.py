@@ -89,7 +89,7 @@ def test_another_booster_is_refused(begun):
     parts = shares(200, 2, np.random.default_rng(0))
     with pytest.raises(ValueError, match="is of another fit: booster was"):
         fit_shards(clone(model).set_params(trim=0.1), parts, X, y)
-    with pytest.raises(ValueError, match="is of another fit: estimator was"):
+    with pytest.raises(ValueError, match="is of another fit: max_depth was 3 and is now 2"):
         fit_shards(clone(model).set_params(estimator=HistTreeClassifier(max_depth=2)), parts, X, y)
 
 

@@ -29,6 +29,7 @@ from maboost import (
     SparseBoostClassifier,
 )
 from maboost.boosting.finding import Finder
+from maboost.estimators.base import default_tree
 from maboost.io.checkpoint import Checkpoint, _digest, described
 from maboost.io.container import pack, unpack
 from maboost.mirror import CappedSimplex, FermiDirac
@@ -505,6 +506,11 @@ def test_the_state_of_the_tests_is_good(state, tmp_path):
     assert resumed(tmp_path, state).n_iter_ == 4
 
 
+def tree(**parameters):
+    """The default tree but for some of its parameters."""
+    return default_tree().set_params(**parameters)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -518,21 +524,41 @@ def test_the_state_of_the_tests_is_good(state, tmp_path):
         ({"validation": (BINARY[0][:49], BINARY[1][:49])}, "the validation rows have changed"),
         (
             {"booster": MadaBoostClassifier},
-            "booster was SmoothBoostClassifier.* MadaBoostClassifier",
-        ),
-        ({"booster": MABoostClassifier, "domain": CappedSimplex(3.0)}, "booster was SmoothBoost"),
-        ({"smoothness": 2.0}, r"booster was .*caps=3.0.*caps=2.0"),
-        ({"learning_rate": 0.5}, "booster was learning_rate=0.3 and is now learning_rate=0.5. "),
-        ({"step": "paper"}, r"booster was .*Corrective.*Paper"),
-        ({"trim": 0.1}, r"booster was .*mass=0.0.*mass=0.1"),
-        ({"update": "lazy"}, r"booster was .*active.*lazy"),
-        (
-            {"estimator": HistTreeClassifier(max_depth=2)},
-            r"estimator was .*max_depth=3.*max_depth=2",
+            "fit: booster was SmoothBoostClassifier and is now MadaBoostClassifier. ",
         ),
         (
-            {"estimator": HistTreeClassifier(max_bins=9)},
-            r"estimator was .*max_bins=255.*max_bins=9",
+            {"booster": MABoostClassifier, "domain": CappedSimplex(3.0)},
+            "fit: booster was SmoothBoostClassifier and is now MABoostClassifier. ",
+        ),
+        ({"smoothness": 2.0}, r"fit: domain was .*caps=3.0\) and is now .*caps=2.0\)\. "),
+        ({"learning_rate": 0.5}, "fit: learning_rate was 0.3 and is now 0.5. "),
+        ({"step": "paper"}, r"fit: step was Corrective\(\) and is now Paper\(\)\. "),
+        ({"trim": 0.1}, r"fit: trim was Trim\(mass=0.0\) and is now Trim\(mass=0.1\)\. "),
+        ({"update": "lazy"}, r"fit: update was 'active' and is now 'lazy'\. "),
+        *(
+            ({"estimator": tree(**{name: value})}, f"fit: {name} was .* and is now {value}. ")
+            for name, value in {
+                "max_depth": 2,
+                "max_leaf_nodes": 5,
+                "min_samples_leaf": 3,
+                "min_weight_fraction_leaf": 0.25,
+                "max_features": 4,
+                "max_features_per_tree": 3,
+                "max_bins": 9,
+            }.items()
+        ),
+        (
+            {"estimator": tree(monotonic_cst=[1, *[0] * 7])},
+            r"fit: monotonic_cst was None and is now \(1, 0.*\)\. ",
+        ),
+        (
+            {"estimator": tree(max_depth=2, max_bins=9), "learning_rate": 0.5, "random_state": 1},
+            "fit: learning_rate was 0.3 and is now 0.5; max_depth was 3 and is now 2; max_bins was 255 "
+            "and is now 9; random_state was 0 and is now 1. ",
+        ),
+        (
+            {"estimator": tree(max_depth=2), "smoothness": 2.0},
+            "fit: max_depth was 3 and is now 2. ",
         ),
         ({"scoring": "accuracy"}, "scoring was 'neg_log_loss' and is now 'accuracy'"),
         ({"random_state": 1}, "random_state was 0 and is now 1"),
@@ -553,7 +579,7 @@ def test_limits_of_many_rows_are_compared_to_the_last(tmp_path):
     model.set_params(domain=CappedSimplex(caps)).fit(X, y)
     other = caps.copy()
     other[1500] += 1e-12
-    with pytest.raises(ValueError, match="booster was"):
+    with pytest.raises(ValueError, match="domain has changed"):
         model.set_params(resume=True, domain=CappedSimplex(other)).fit(X, y)
     model.set_params(domain=CappedSimplex(caps.copy())).fit(X, y)
 

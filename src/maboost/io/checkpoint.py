@@ -33,7 +33,7 @@ from maboost.io.run_state import read_run_state, run_state
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.params import described
+from maboost.mirror.params import described, partings, told_change
 from maboost.writing import remove_parts, whole_file
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
@@ -43,6 +43,19 @@ SCHEMA = 3
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")
+
+_ROWS = {
+    "rows": "X, y, the weights, the sources or the share held out have changed",
+    "validation rows": "the validation rows have changed",
+}
+_LOOKED_INTO = ("Booster", "GrowthRules", "L1Rule", "MirrorAscent")
+_PARAMETERS = {
+    "categorical": "categorical_features",
+    "decay": "l1_decay",
+    "features_per_node": "max_features",
+    "features_per_tree": "max_features_per_tree",
+    "monotone": "monotonic_cst",
+}  # of fields that are called otherwise
 
 
 class CheckpointError(ValueError):
@@ -291,28 +304,30 @@ def _prints_of_any(model: Any, run: Run) -> dict[str, str]:
 
 def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
     require(old.keys() == new.keys(), "the document.prints has other names")
-    for name, print_ in new.items():
-        if old[name] == print_:
-            continue
-        was, now = _parting(old[name], print_)
-        what = f"{name} was {was} and is now {now}"
-        if name == "rows":
-            what = "X, y, the weights, the sources or the share held out have changed"
-        elif name == "validation rows":
-            what = "the validation rows have changed"
-        raise ValueError(
-            f"checkpoint={path!r} is of another fit: {what}. Give another path, or resume=False to "
-            "begin anew"
-        )
+    changed = [name for name in new if old[name] != new[name]]
+    if not changed:
+        return
+    what = _ROWS.get(changed[0]) or _told_changes(
+        {name: partings(name, old[name], new[name], _LOOKED_INTO) for name in changed}
+    )
+    raise ValueError(
+        f"checkpoint={path!r} is of another fit: {what}. Give another path, or resume=False to "
+        "begin anew"
+    )
 
 
-def _parting(old: str, new: str) -> tuple[str, str]:
-    """Where two descriptions of the same kind part; both whole if they are not of one."""
-    was, now = old.split(", "), new.split(", ")
-    if len(was) != len(now):
-        return old, new
-    changed = [i for i, part in enumerate(was) if part != now[i]]
-    return ", ".join(was[i] for i in changed), ", ".join(now[i] for i in changed)
+def _told_changes(changes: dict[str, list[tuple[str, str, str]]]) -> str:
+    """What has changed in words, by the names of parameters where they have one.
+
+    Of a booster of another class that is all that is said. The domain is told where nothing else has
+    changed: its caps may have been found from the data, and follow from the rest.
+    """
+    booster = changes.get("booster", [])
+    if booster and booster[0][0] == "booster":
+        changes = changes | {"booster": booster[:1]}
+    every = [change for found in changes.values() for change in found]
+    told = [change for change in every if change[0] != "domain"] or every
+    return "; ".join(told_change(_PARAMETERS.get(n, n), was, now) for n, was, now in told)
 
 
 def _described_learner(learner: Any) -> str:
