@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ from maboost import (
 from maboost.boosting import loop
 from maboost.boosting.finding import Finder
 from maboost.estimators.holdout import held_out
+from maboost.mirror import CappedSimplex
 
 BINARY = make_classification(400, 8, n_informative=4, flip_y=0.15, random_state=0)
 WINE = load_wine(return_X_y=True)
@@ -105,6 +107,48 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
     # a refused fit has changed nothing: it can still go on
     model.set_params(n_estimators=7).fit(X, y)
     assert_same_model(model, SmoothBoostClassifier(n_estimators=7, random_state=0).fit(X, y), X)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "told"),
+    [
+        (
+            SmoothBoostClassifier(smoothness=3.0),
+            {"smoothness": 2.0},
+            "smoothness was 3.0 and is now 2.0",
+        ),
+        (SmoothBoostClassifier(), {"smoothness": 2.0}, "smoothness was 'auto' and is now 2.0"),
+        (SmoothBoostClassifier(), {"noise_rate": 0.2}, "noise_rate was None and is now 0.2"),
+        (MABoostClassifier(), {"update": "lazy"}, "update was 'active' and is now 'lazy'"),
+        (
+            MABoostClassifier(domain=CappedSimplex(3.0)),
+            {"domain": CappedSimplex(2.0)},
+            "domain was CappedSimplex(caps=3.0) and is now CappedSimplex(caps=2.0)",
+        ),
+        (
+            MABoostClassifier(domain=CappedSimplex(np.full(len(BINARY[1]), 3.0))),
+            {"domain": CappedSimplex(np.full(len(BINARY[1]), 2.0))},
+            "domain has changed",
+        ),
+        (
+            CombinedBoostClassifier(error_limits={"a": None, "b": 0.2}),
+            {"error_limits": {"a": None, "b": 0.3}},
+            "error_limits was {'a': None, 'b': 0.2} and is now {'a': None, 'b': 0.3}",
+        ),
+    ],
+    ids=str,
+)
+def test_warm_start_names_the_parameter_that_makes_another_booster(model, change, told):
+    X, y = BINARY
+    sources = np.where(np.arange(len(y)) % 2, "a", "b")
+    more = {"sample_domain": sources} if isinstance(model, CombinedBoostClassifier) else {}
+    model = clone(model).set_params(n_estimators=2, warm_start=True, random_state=0)
+    model.fit(X, y, **more)
+    # nothing is said of what may change
+    model.set_params(n_estimators=4, learning_rate=0.9, max_seconds=99.0, n_jobs=1, **change)
+    message = f"the booster of the last fit, but {told}; fit a clone, or set warm_start=False"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.fit(X, y, **more)
 
 
 def test_warm_start_refuses_other_rows_that_watch():

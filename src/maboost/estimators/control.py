@@ -23,6 +23,7 @@ from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_
 from maboost.boosting.rounding import at_most
 from maboost.estimators.rows import TrainingRows
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.params import described, told_change
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -43,11 +44,33 @@ __all__ = [
     "Progress",
     "Score",
     "Tasks",
+    "booster_parameters",
+    "told_changes",
     "unchanged_by_failure",
     "with_callbacks",
 ]
 
 Array = NDArray[np.float64]
+
+# those that say how long a fit goes on, which rows it sees, and what it does beside
+_NOT_OF_THE_BOOSTER = {
+    "n_estimators", "learning_rate", "early_stopping", "validation_fraction", "n_iter_no_change", "tol",
+    "scoring", "target_error", "max_seconds", "class_weight", "warm_start", "checkpoint", "checkpoint_every",
+    "resume", "random_state", "n_jobs", "verbose",
+}  # fmt: skip
+
+
+def booster_parameters(model: Any) -> dict[str, str]:
+    """The parameters of a classifier that can change its distribution, described."""
+    params = model.get_params(deep=False).items()
+    return {name: described(value) for name, value in params if name not in _NOT_OF_THE_BOOSTER}
+
+
+def told_changes(old: dict[str, str], new: dict[str, str]) -> str:
+    """Which of these descriptions have changed, in words; empty if none."""
+    return ", ".join(
+        told_change(name, old[name], new[name]) for name in new if old[name] != new[name]
+    )
 
 
 class Score:

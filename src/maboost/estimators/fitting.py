@@ -25,7 +25,14 @@ from maboost.boosting.probabilities import (
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
-from maboost.estimators.control import Interrupts, Progress, Score, Tasks
+from maboost.estimators.control import (
+    Interrupts,
+    Progress,
+    Score,
+    Tasks,
+    booster_parameters,
+    told_changes,
+)
 from maboost.estimators.holdout import held_out, places
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
@@ -34,7 +41,7 @@ from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights, class_totals
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.params import described
+from maboost.mirror.params import described, told_change
 from maboost.threads import Threads, available_threads
 
 if TYPE_CHECKING:
@@ -193,9 +200,10 @@ class Fitting(Voting):
 
     def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
         """Go on where the last fit ended, if there was one."""
-        self._print = {
+        self._print: dict[str, Any] = {
             "rows": rows.fingerprint(),
             "booster": described(run.booster.ascent),
+            "parameters": booster_parameters(self),
             "watching": rows.print_of(run.validation),
             "scoring": described(self.scoring),
         }
@@ -207,9 +215,12 @@ class Fitting(Voting):
                 "or the rows held out have changed; fit a clone, or set warm_start=False"
             )
         if resume["print"]["booster"] != self._print["booster"]:
+            old, new = resume["print"], self._print
+            what = told_changes(old["parameters"], new["parameters"])
+            what = what or told_change("it", old["booster"], new["booster"])
             raise ValueError(
-                "warm_start=True goes on with the booster of the last fit, which was "
-                f"{resume['print']['booster']} and is now {self._print['booster']}"
+                f"warm_start=True goes on with the booster of the last fit, but {what}; fit a clone, or set "
+                "warm_start=False"
             )
         # what was watched of the rounds done is known of these rows only, and under this score
         if run.validation is not None and resume["print"]["watching"] != self._print["watching"]:
