@@ -183,7 +183,7 @@ def test_the_certificate_reads_well(fitted):
     assert text.startswith("15 rounds, Entropy on CappedSimplex, active update; stopped: n_estimat")
     assert f"certified <= {at_most(certificate.error_bound)}" in text
     assert f"measured {certificate.measured_error:.4g}" in text
-    assert "nothing is promised below 0.3333" in text
+    assert "nothing is promised below 0.3334" in text
     assert "the learner is not exact" in text
     assert "assumes: nothing beyond the training rows" in text
     assert "nothing is promised below" not in str(fitted("entropy", "binary").certificate_)
