@@ -9,6 +9,7 @@ from rich.table import Table
 
 from maboost.cli.common import plain, show_table
 from maboost.cli.words import in_options
+from maboost.report.formats import at_most
 
 __all__ = ["show", "summary"]
 
@@ -62,8 +63,8 @@ def show(s: dict[str, Any]) -> None:
     if s["rounds"]:
         table.add_row("training error", f"{s['training_error']:.2%}")
         floor = s["certified_floor"]
-        below = f", nothing is promised below {floor:.2%}" if floor else ""
-        table.add_row("certified", f"at most {s['certified_error']:.2%}{below}")
+        below = f", nothing is promised below {at_most(floor)}" if floor else ""
+        table.add_row("certified", f"at most {at_most(s['certified_error'])}{below}")
     if "validation_error" in s:
         table.add_row("validation error", f"{s['validation_error']:.2%}")
     if "smoothness" in s:
@@ -72,7 +73,7 @@ def show(s: dict[str, Any]) -> None:
         limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
         table.add_row(
             f"source {name}",
-            f"error {g['training_error']:.2%}, certified {g['certified_error']:.2%} ({limit})",
+            f"error {g['training_error']:.2%}, certified {at_most(g['certified_error'])} ({limit})",
         )
     if s["rounds"]:
         table.add_row("suspect labels", f"{s['suspect_labels']} of {s['training_rows']}")
