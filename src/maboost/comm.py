@@ -33,6 +33,7 @@ __all__ = [
     "global_count",
     "reproducible_sum",
     "reproducible_sums",
+    "sums_by_code",
     "sums_of_all",
 ]
 
@@ -165,6 +166,15 @@ def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) ->
     See :func:`reproducible_sum`.
     """
     return counted_sums(columns, comm)[0]
+
+
+def sums_by_code(
+    codes: NDArray[np.integer], values: NDArray[np.float64], count: int, comm: Communicator
+) -> NDArray[np.float64]:
+    """The sums of the values of each of `count` codes over all shards, each as :func:`reproducible_sum`."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(1, count))
+    return np.array(reproducible_sums(np.split(values[order], ends), comm))
 
 
 def counted_sums(

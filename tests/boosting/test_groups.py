@@ -58,3 +58,17 @@ def test_errors_are_those_of_the_measure_asked():
     groups, wrong = Groups("ab", np.array([0, 0, 1])), np.array([True, False, False])
     assert groups.errors(wrong, BaseMeasure(np.ones(3)))["a"] == pytest.approx(0.5)
     assert groups.errors(wrong, BaseMeasure(np.array([3.0, 1.0, 1.0])))["a"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("weight", [1e-27, 1e-100, 1e-300])
+def test_a_light_group_is_known_as_well_as_a_heavy_one(weight):
+    members = np.arange(8) % 2
+    weights = np.where(members == 0, 1.0, weight * (1.0 + np.arange(8)))
+    measure, groups = BaseMeasure(weights), Groups("ab", members)
+    wrong = np.arange(8) >= 5
+    its = weights[members == 1]
+    assert groups.shares(measure)["b"] == pytest.approx(its.sum() / weights.sum(), rel=1e-12)
+    errors = groups.errors(wrong, measure)
+    assert errors["a"] == pytest.approx(0.25)
+    assert errors["b"] == pytest.approx(14.0 / 20.0, rel=1e-12)
+    assert set(groups.errors(np.ones(8, dtype=bool), measure).values()) == {1.0}

@@ -53,5 +53,6 @@ def test_the_first_of_equal_scores_is_the_best(scale):
     for last in (np.inf, -np.inf):
         scores[2] = np.nextafter(scores[1], last)
         assert best_round(scores) == 2
+    assert best_round(np.array([0.5, np.inf, 0.7])) == 2
     scores[2] = scores[1] + 1e-8 * scale
     assert best_round(scores) == 3

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.comm import sums_by_code
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = ["Groups"]
+
+Array = NDArray[np.float64]
 
 
 class Groups:
@@ -37,19 +40,25 @@ class Groups:
         self.names = list(names)
         codes = members.astype("u2" if len(self.names) <= 1 << 16 else "u4")
         self._coded = Coded(np.zeros(len(self.names)), codes)
-        self._known: tuple[BaseMeasure, dict[Any, float]] | None = None
+        self._known: tuple[BaseMeasure, Array, Array] | None = None
 
     def shares(self, measure: BaseMeasure) -> dict[Any, float]:
-        """The measure of each, over all shards. Kept for the last measure asked."""
-        if self._known is None or self._known[0] is not measure:
-            self._known = measure, self._masses(np.ones(measure.rows), measure)
-        return self._known[1]
+        """The measure of each, over all shards."""
+        return dict(zip(self.names, self._shares(measure).tolist(), strict=True))
 
     def errors(self, wrong: NDArray[np.bool_], measure: BaseMeasure) -> dict[Any, float]:
         """The fraction of each that is wrong, over all shards."""
-        shares, wrongs = self.shares(measure), self._masses(wrong.astype(np.float64), measure)
-        return {name: wrongs[name] / share for name, share in shares.items()}
+        if self._known is None or self._known[0] is not measure:
+            # powers of two that make all groups about as heavy, so that one grid resolves them all
+            factors = np.ldexp(1.0, np.minimum(-np.frexp(self._shares(measure))[1], 1000))
+            self._known = measure, factors, self._masses(factors[self._coded.codes], measure)
+        _, factors, wholes = self._known
+        wrongs = self._masses(np.where(wrong, factors[self._coded.codes], 0.0), measure)
+        return dict(zip(self.names, (wrongs / wholes).tolist(), strict=True))
 
-    def _masses(self, density: NDArray[np.float64], measure: BaseMeasure) -> dict[Any, float]:
-        found = self._coded.masses(density, measure.of_rows).tolist()
-        return dict(zip(self.names, found, strict=True))
+    def _shares(self, measure: BaseMeasure) -> Array:
+        codes, count = self._coded.codes, len(self.names)
+        return sums_by_code(codes, measure.rows_base, count, measure.comm)
+
+    def _masses(self, density: Array, measure: BaseMeasure) -> Array:
+        return self._coded.masses(density, measure.of_rows, float(len(self.names)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -77,4 +78,6 @@ def best_round(scores: NDArray[np.float64]) -> int:
     2
     """
     top = float(np.max(scores))
+    if not math.isfinite(top):
+        return 1 + int(np.argmax(scores))
     return 1 + int(np.argmax(scores >= top - _TIE * max(1.0, abs(top))))

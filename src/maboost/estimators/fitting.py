@@ -24,7 +24,13 @@ from maboost.boosting.probabilities import (
     probability_scale,
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
-from maboost.comm import Communicator, SerialCommunicator, global_count, reproducible_sum
+from maboost.comm import (
+    Communicator,
+    SerialCommunicator,
+    global_count,
+    reproducible_sum,
+    sums_by_code,
+)
 from maboost.estimators.control import (
     Interrupts,
     Progress,
@@ -38,7 +44,7 @@ from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
 from maboost.estimators.voting import Voting
-from maboost.estimators.weights import RowWeights, class_totals
+from maboost.estimators.weights import RowWeights
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described, told_change
@@ -190,7 +196,7 @@ class Fitting(Voting):
 
     def _begin(self, rows: TrainingRows) -> None:
         """State of a model without any hypothesis: it predicts the heaviest class."""
-        totals = class_totals(rows.labels, rows.weights.scaled, len(rows.classes), rows.comm)
+        totals = sums_by_code(rows.labels, rows.weights.scaled, len(rows.classes), rows.comm)
         self._heaviest = int(np.argmax(totals))
         self._hypotheses: list[Any] = []
         self.estimator_weights_ = np.zeros(0)
@@ -289,7 +295,7 @@ class Fitting(Voting):
                     if interrupts.asked:
                         reason = "interrupted"
             except KeyboardInterrupt:  # which did not wait for the end of the round
-                if not (self._hypotheses and interrupts.leave_rounds):
+                if not (self.history_.records and interrupts.leave_rounds):
                     raise
                 del self._hypotheses[len(self.history_) :]
                 reason, whole = "interrupted", False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from numbers import Real
 from typing import Any
 
@@ -51,7 +50,7 @@ def check_labels(labels: NDArray[Any]) -> None:
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN or what pandas has for them."""
-    number = isinstance(value, Real) and math.isnan(value)
+    number = isinstance(value, Real) and bool(value != value)
     return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
 
 

@@ -17,10 +17,10 @@ from maboost.comm import (
     SerialCommunicator,
     gathered_objects,
     global_count,
-    reproducible_sums,
+    sums_by_code,
 )
 
-__all__ = ["InertRowsWarning", "RowWeights", "class_totals", "distinct_values", "row_weights"]
+__all__ = ["InertRowsWarning", "RowWeights", "distinct_values", "row_weights"]
 
 Array = NDArray[np.float64]
 
@@ -126,13 +126,6 @@ def distinct_values(values: NDArray[Any], comm: Communicator) -> NDArray[Any]:
     return held[0] if len(held) == 1 else np.unique(np.concatenate(held))
 
 
-def class_totals(codes: NDArray[np.intp], weight: Array, count: int, comm: Communicator) -> Array:
-    """The weight of each of `count` classes over all shards, reproducibly."""
-    order = np.argsort(codes, kind="stable")
-    ends = np.searchsorted(codes[order], np.arange(1, count))
-    return np.array(reproducible_sums(np.split(weight[order], ends), comm))
-
-
 def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Communicator) -> Array:
     """A factor a row. "balanced" counts weights, not rows, so that a row twice is a row of weight two."""
     classes = distinct_values(y, comm)
@@ -142,7 +135,7 @@ def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Comm
             raise ValueError(
                 f"class_weight must be 'balanced', a dict or None, got {class_weight!r}"
             )
-        totals = class_totals(codes, weight, len(classes), comm)
+        totals = sums_by_code(codes, weight, len(classes), comm)
         with np.errstate(divide="ignore"):
             factors = np.where(totals > 0.0, totals.sum() / (np.sum(totals > 0) * totals), 0.0)
         return factors[codes]
