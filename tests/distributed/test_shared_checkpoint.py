@@ -87,7 +87,7 @@ def test_other_rows_are_refused(begun):
 def test_another_booster_is_refused(begun):
     model, X, y = begun
     parts = shares(200, 2, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="is of another fit: booster was"):
+    with pytest.raises(ValueError, match=r"is of another fit: trim was 0\.0 and is now 0\.1"):
         fit_shards(clone(model).set_params(trim=0.1), parts, X, y)
     with pytest.raises(ValueError, match="is of another fit: max_depth was 3 and is now 2"):
         fit_shards(clone(model).set_params(estimator=HistTreeClassifier(max_depth=2)), parts, X, y)

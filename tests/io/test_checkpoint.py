@@ -530,10 +530,10 @@ def tree(**parameters):
             {"booster": MABoostClassifier, "domain": CappedSimplex(3.0)},
             "fit: booster was SmoothBoostClassifier and is now MABoostClassifier. ",
         ),
-        ({"smoothness": 2.0}, r"fit: domain was .*caps=3.0\) and is now .*caps=2.0\)\. "),
+        ({"smoothness": 2.0}, "fit: smoothness was 3.0 and is now 2.0. "),
         ({"learning_rate": 0.5}, "fit: learning_rate was 0.3 and is now 0.5. "),
-        ({"step": "paper"}, r"fit: step was Corrective\(\) and is now Paper\(\)\. "),
-        ({"trim": 0.1}, r"fit: trim was Trim\(mass=0.0\) and is now Trim\(mass=0.1\)\. "),
+        ({"step": "paper"}, "fit: step was 'corrective' and is now 'paper'. "),
+        ({"trim": 0.1}, "fit: trim was 0.0 and is now 0.1. "),
         ({"update": "lazy"}, r"fit: update was 'active' and is now 'lazy'\. "),
         *(
             ({"estimator": tree(**{name: value})}, f"fit: {name} was .* and is now {value}. ")
@@ -549,16 +549,16 @@ def tree(**parameters):
         ),
         (
             {"estimator": tree(monotonic_cst=[1, *[0] * 7])},
-            r"fit: monotonic_cst was None and is now \(1, 0.*\)\. ",
+            r"fit: monotonic_cst was None and is now \[1, 0.*\]\. ",
         ),
         (
             {"estimator": tree(max_depth=2, max_bins=9), "learning_rate": 0.5, "random_state": 1},
-            "fit: learning_rate was 0.3 and is now 0.5; max_depth was 3 and is now 2; max_bins was 255 "
-            "and is now 9; random_state was 0 and is now 1. ",
+            "fit: learning_rate was 0.3 and is now 0.5, random_state was 0 and is now 1, max_bins was 255 "
+            "and is now 9, max_depth was 3 and is now 2. ",
         ),
         (
             {"estimator": tree(max_depth=2), "smoothness": 2.0},
-            "fit: max_depth was 3 and is now 2. ",
+            "fit: smoothness was 3.0 and is now 2.0, max_depth was 3 and is now 2. ",
         ),
         ({"scoring": "accuracy"}, "scoring was 'neg_log_loss' and is now 'accuracy'"),
         ({"random_state": 1}, "random_state was 0 and is now 1"),
@@ -692,7 +692,7 @@ def sample(rows, lift, size):
 INFINITE = {"kind": "float", "value": "inf"}
 
 DAMAGES = [
-    (say("schema", 1), "has schema version 1; this version reads 3"),
+    (say("schema", 1), "has schema version 1; this version reads 4"),
     (say("schema", "1"), "must be a whole number"),
     (say("library", "0.0.1"), "was written by maboost 0.0.1, and this is"),
     (say("format", "maboost model"), "is not a checkpoint"),

@@ -44,12 +44,6 @@ _PHRASES = [
         "--weight-column is 0 in all rows: give some of them a positive weight",
     ),
     (r"error_limits names", "--domain-limit names"),
-    (
-        r"domain was CappedSimplex\(caps=(\S+)\) and is now CappedSimplex\(caps=(\S+)\)",
-        r"the largest weight (--smoothness) was \1 and is now \2",
-    ),
-    (r"trim was \w+\([^()]*\) and is now \w+\([^()]*\)", "--sparsity has changed"),
-    (r"domain has changed", "the limits of sources (--domain-limit) have changed"),
     (r"max_bins=(\d+)", r"\1"),
     (
         r"merge rare ones, or turn the column into numbers",

@@ -45,6 +45,7 @@ __all__ = [
     "Score",
     "Tasks",
     "booster_parameters",
+    "fixed_parameters",
     "told_changes",
     "unchanged_by_failure",
     "with_callbacks",
@@ -66,10 +67,26 @@ def booster_parameters(model: Any) -> dict[str, str]:
     return {name: described(value) for name, value in params if name not in _NOT_OF_THE_BOOSTER}
 
 
+# those that may change while a fit goes on, and the trees, whose own parameters are told
+_FREE = {
+    "n_estimators", "n_iter_no_change", "tol", "target_error", "max_seconds", "warm_start", "checkpoint",
+    "checkpoint_every", "resume", "n_jobs", "verbose", "estimator",
+}  # fmt: skip
+
+
+def fixed_parameters(model: Any) -> dict[str, str]:
+    """The parameters of a classifier and of its trees that stay the same while a fit goes on, described."""
+    own, of_trees = model.get_params(deep=False), model._default_estimator().get_params()
+    params = own | of_trees | own  # the seed is the classifier's
+    return {name: described(value) for name, value in params.items() if name not in _FREE}
+
+
 def told_changes(old: dict[str, str], new: dict[str, str]) -> str:
     """Which of these descriptions have changed, in words; empty if none."""
     return ", ".join(
-        told_change(name, old[name], new[name]) for name in new if old[name] != new[name]
+        told_change(name, old[name], new[name])
+        for name in new
+        if name in old and old[name] != new[name]
     )
 
 

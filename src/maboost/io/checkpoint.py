@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from maboost.boosting.game import Validation
 from maboost.boosting.history import History
 from maboost.boosting.loop import Run
 from maboost.comm import Communicator, SerialCommunicator
+from maboost.estimators.control import fixed_parameters, told_changes
 from maboost.estimators.rows import TrainingRows
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack
 from maboost.io.fields import Fields, Tensors, require
@@ -33,13 +34,13 @@ from maboost.io.run_state import read_run_state, run_state
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.params import described, partings, told_change
+from maboost.mirror.params import described, told_change
 from maboost.writing import remove_parts, whole_file
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
-SCHEMA = 3
+SCHEMA = 4
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")
@@ -48,14 +49,6 @@ _ROWS = {
     "rows": "X, y, the weights, the sources or the share held out have changed",
     "validation rows": "the validation rows have changed",
 }
-_LOOKED_INTO = ("Booster", "GrowthRules", "L1Rule", "MirrorAscent")
-_PARAMETERS = {
-    "categorical": "categorical_features",
-    "decay": "l1_decay",
-    "features_per_node": "max_features",
-    "features_per_tree": "max_features_per_tree",
-    "monotone": "monotonic_cst",
-}  # of fields that are called otherwise
 
 
 class CheckpointError(ValueError):
@@ -144,22 +137,38 @@ class Checkpoint:
             label(name, "a data source")
         self.model, self.run = model, run
         self.prints = self._prints(model, run, rows)
+        self.parameters = fixed_parameters(model)
         if stored is not None:
             with _named(self.path):
-                _check_prints(stored.prints, self.prints, self.path)
+                self._check_same(stored)
                 stored.restore(model, run)
             _check_rounds(model, self.path)
         if self.writes:
             remove_parts(self.path)
 
+    def _check_same(self, stored: Stored) -> None:
+        """Refuse what was stored of another fit, and tell what has changed."""
+        old, new = stored.prints, self.prints
+        require(old.keys() == new.keys(), "the document.prints has other names")
+        changed = [name for name in new if old[name] != new[name]]
+        if not changed:
+            return
+        what = _ROWS.get(changed[0])
+        if what is None and changed[0] != "booster":
+            what = told_changes(stored.parameters, self.parameters)
+        what = what or told_change(changed[0], old[changed[0]], new[changed[0]])
+        raise ValueError(
+            f"checkpoint={self.path!r} is of another fit: {what}. Give another path, or resume=False to "
+            "begin anew"
+        )
+
     def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
         """What must be the same when a fit goes on."""
-        booster = f"{type(model).__name__}, {described(run.booster)}"
         return {
             "rows": rows.fingerprint(),
             "validation rows": rows.print_of(run.validation),
-            "booster": booster,
             **_prints_of_any(model, run),
+            "parts": described(run.booster),
         }
 
     def __call__(self, last: bool) -> None:
@@ -180,6 +189,7 @@ class Checkpoint:
             "schema": SCHEMA,
             "library": __version__,
             "prints": self.prints,
+            "parameters": self.parameters,
             "seed": model.__dict__.get("_seed"),
             "history": records,
             "run": state,
@@ -204,6 +214,7 @@ class Stored:
     """
 
     prints: dict[str, str]
+    parameters: dict[str, str]
     seed: int | None
     _fields: Fields
     _arrays: Tensors
@@ -232,10 +243,8 @@ class Stored:
         require(
             written == _digest(arrays, told), "is damaged: its digest is not that of its content"
         )
-        prints = fields.take("prints")
-        good = isinstance(prints, dict) and all(isinstance(p, str) for p in prints.values())
-        require(good, "the document.prints must be texts")
-        return cls(prints, _optional_integer(fields, "seed"), fields, Tensors(arrays))
+        prints, parameters = _texts(fields, "prints"), _texts(fields, "parameters")
+        return cls(prints, parameters, _optional_integer(fields, "seed"), fields, Tensors(arrays))
 
     def restore(self, model: Any, run: Run) -> None:
         """Let a run over the same rows, and the model it is for, go on from here."""
@@ -259,6 +268,13 @@ def _check_version(schema: int, library: str) -> None:
         f"was written by maboost {library}, and this is {__version__}, which may grow other trees: "
         "finish with that version",
     )
+
+
+def _texts(fields: Fields, name: str) -> dict[str, str]:
+    texts = fields.take(name)
+    good = isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())
+    require(good, f"the document.{name} must be texts")
+    return cast("dict[str, str]", texts)
 
 
 def _optional_integer(fields: Fields, name: str) -> int | None:
@@ -296,38 +312,11 @@ def _prints_of_any(model: Any, run: Run) -> dict[str, str]:
     """What must be the same on however many workers."""
     seed = model.random_state
     return {
+        "booster": type(model).__name__,
         "estimator": _described_learner(run.learner),
         "scoring": "none" if run.validation is None else described(model.scoring),
         "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
     }
-
-
-def _check_prints(old: dict[str, str], new: dict[str, str], path: str) -> None:
-    require(old.keys() == new.keys(), "the document.prints has other names")
-    changed = [name for name in new if old[name] != new[name]]
-    if not changed:
-        return
-    what = _ROWS.get(changed[0]) or _told_changes(
-        {name: partings(name, old[name], new[name], _LOOKED_INTO) for name in changed}
-    )
-    raise ValueError(
-        f"checkpoint={path!r} is of another fit: {what}. Give another path, or resume=False to "
-        "begin anew"
-    )
-
-
-def _told_changes(changes: dict[str, list[tuple[str, str, str]]]) -> str:
-    """What has changed in words, by the names of parameters where they have one.
-
-    Of a booster of another class that is all that is said. The domain is told where nothing else has
-    changed: its caps may have been found from the data, and follow from the rest.
-    """
-    booster = changes.get("booster", [])
-    if booster and booster[0][0] == "booster":
-        changes = changes | {"booster": booster[:1]}
-    every = [change for found in changes.values() for change in found]
-    told = [change for change in every if change[0] != "domain"] or every
-    return "; ".join(told_change(_PARAMETERS.get(n, n), was, now) for n, was, now in told)
 
 
 def _described_learner(learner: Any) -> str:

@@ -60,7 +60,7 @@ class SharedCheckpoint(Checkpoint):
         booster = run.booster
         parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
         told = ", ".join(described(part) for part in parts)
-        return {"booster": f"{type(model).__name__}, {told}", **_prints_of_any(model, run)}
+        return _prints_of_any(model, run) | {"parts": told}
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run
@@ -75,6 +75,7 @@ class SharedCheckpoint(Checkpoint):
             "schema": SCHEMA,
             "library": __version__,
             "prints": self.prints,
+            "parameters": self.parameters,
             "seed": model.__dict__.get("_seed"),
             "history": records,
             "random": random,

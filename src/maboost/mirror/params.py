@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Container
 from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Component", "described", "partings", "told_change"]
+__all__ = ["Component", "described", "told_change"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_NAME = re.compile(r"(\w+)=")
 
 
 class Component:
@@ -62,39 +60,6 @@ def described(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def partings(
-    name: str, old: str, new: str, within: Container[str] = ()
-) -> list[tuple[str, str, str]]:
-    """Where two texts of :func:`described` part: the name of each part, what it was and what it is.
-
-    Parameters
-    ----------
-    name : str
-        What the whole is called, and a part that has no name of its own.
-    old, new : str
-        One description, or several with ", " between them.
-    within : container of str, optional
-        Types that are looked into; others part as a whole.
-
-    >>> partings("tree", "Rules(depth=3, leaves=9), bins=5", "Rules(depth=2, leaves=9), bins=5", {"Rules"})
-    [('depth', '3', '2')]
-    """
-    was, now = _parts(old), _parts(new)
-    if [own for own, _ in was] != [own for own, _ in now]:
-        return [(name, old, new)]
-    found = []
-    for (own, before), (_, after) in zip(was, now, strict=True):
-        type_ = before.partition("(")[0]
-        if before == after:
-            continue
-        if type_ in within and after.startswith(f"{type_}("):
-            inside = slice(len(type_) + 1, -1)
-            found += partings(own or name, before[inside], after[inside], within)
-        else:
-            found.append((own or name, before, after))
-    return found
-
-
 def told_change(name: str, was: str, now: str) -> str:
     """A change in words; arrays are known by a hash, which tells nobody anything.
 
@@ -104,16 +69,3 @@ def told_change(name: str, was: str, now: str) -> str:
     if "array(" in was or "array(" in now:
         return f"{name} has changed"
     return f"{name} was {was} and is now {now}"
-
-
-def _parts(text: str) -> list[tuple[str, str]]:
-    """Names, which may be empty, and values of a list like ``a=1, B(c=2, d=3)``."""
-    depth, start, parts = 0, 0, []
-    for at, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth == 0 and text.startswith(", ", at):
-            parts.append(text[start:at])
-            start = at + 2
-    parts.append(text[start:])
-    names = [found[1] if (found := _NAME.match(part)) else "" for part in parts]
-    return [(n, part[len(n) + 1 :] if n else part) for n, part in zip(names, parts, strict=True)]
