@@ -147,9 +147,10 @@ def test_classes_are_named_as_they_are_written(tmp_path, labels, told, label):
         (["even"], "--class-weight 'even' is neither balanced nor LABEL=FACTOR with a number"),
         (["benign=much"], "--class-weight 'benign=much' is neither balanced nor LABEL=FACTOR"),
         (["=2"], "--class-weight '=2' is neither balanced nor LABEL=FACTOR"),
-        (["benign=0"], "--class-weight 'benign=0' must be a number above 0"),
-        (["benign=inf"], "--class-weight 'benign=inf' must be a number above 0"),
-        (["benign=nan"], "--class-weight 'benign=nan' must be a number above 0"),
+        (
+            ["benign=0"],
+            "--class-weight 'benign=0' must be a positive number; leave the rows of the class out",
+        ),
         (["balanced", "benign=2"], "give --class-weight balanced or LABEL=FACTOR, not both"),
         (
             ["benign=2", "benign=3"],
@@ -160,6 +161,14 @@ def test_classes_are_named_as_they_are_written(tmp_path, labels, told, label):
 def test_weights_of_classes_that_are_none(values, message):
     words = [word for value in values for word in ("--class-weight", value)]
     refused(message, "train", "no-such-file.csv", *words)  # before the data is read
+
+
+@pytest.mark.parametrize("factor", ["inf", "nan", "-1"])
+def test_leaving_rows_out_is_advice_for_a_weight_of_zero_only(factor):
+    told = f"0={factor}"
+    message = f"--class-weight {told!r} must be a positive number"
+    lines = refused(message, "train", "no-such-file.csv", "--class-weight", told)
+    assert lines[-1].endswith(message)
 
 
 def test_weights_of_classes_that_the_rows_have_not(folder, tmp_path):

@@ -40,9 +40,8 @@ def _pair(text: str) -> tuple[str, float]:
             f"--class-weight {text!r} is neither balanced nor LABEL=FACTOR with a number"
         )
     if not 0.0 < float(factor) < math.inf:
-        raise TableError(
-            f"--class-weight {text!r} must be a number above 0; leave the rows of a class out instead"
-        )
+        instead = "; leave the rows of the class out instead" if float(factor) == 0.0 else ""
+        raise TableError(f"--class-weight {text!r} must be a positive number{instead}")
     return label, float(factor)
 
 
