@@ -273,10 +273,105 @@ def test_categories_are_not_taken_for_the_target(tmp_path):
     assert json.loads(done.stdout)["target"] == "y"
 
 
-def test_too_many_categories_may_be_numbers(tmp_path):
-    data = written(tmp_path / "t.csv", "id,y", [f"{i},{i % 2}" for i in range(600)])
-    lines = refused("column 'id' has 600 categories", "train", data, "--categorical", "id")
-    assert "turn the column into numbers (of which --categorical makes categories)" in lines[-1]
+@pytest.mark.parametrize("prefix", ["", "k"], ids=["numbers", "text"])
+def test_too_many_categories_may_be_numbers(tmp_path, prefix):
+    data = written(tmp_path / "t.csv", "id,y", [f"{prefix}{i},{i % 2}" for i in range(600)])
+    options = () if prefix else ("--categorical", "id")
+    lines = refused("column 'id' has 600 categories", "train", data, *options)
+    assert "merge rare ones, take the column as numbers (without --categorical), or" in lines[-1]
+
+
+CODES = ["4", "7", "-2", "11", ""]
+
+
+@pytest.mark.parametrize(
+    ("codes", "decimal"),
+    [
+        (["4.0", "7.0", "-2.0", "11.0", ""], "."),
+        ([" 4", "7 ", " -2.00 ", "11.000", ""], "."),
+        (['"4,0"', '"7,00"', '"-2"', '" 11,0"', ""], ","),
+    ],
+    ids=["by pandas", "with spaces", "with commas"],
+)
+def test_whole_numbers_written_with_decimals_are_the_same_categories(tmp_path, codes, decimal):
+    for name in ("plain", "other"):
+        (tmp_path / name).mkdir()
+    plain, other = coded(tmp_path / "plain", CODES), coded(tmp_path / "other", codes)
+    sign = ("--decimal", decimal)
+    for data in (plain, other):
+        model = trained(tmp_path, data, "--categorical", "code", "--valid", other, *sign)
+        assert maboost.load_model(model)._codes.categories == {"code": ["-2", "11", "4", "7"]}
+        for new in (plain, other):
+            assert evaluated(model, new, *sign)["error"] == 0.0
+
+
+def test_decimals_stay_where_some_codes_are_no_numbers(tmp_path):
+    codes = ["1.0", "1", "1.10", "1.1", "01.0"]
+    data = coded(tmp_path, codes)
+    model = trained(tmp_path, data, "--categorical", "code")
+    assert maboost.load_model(model)._codes.categories == {"code": sorted(codes)}
+
+
+def test_a_code_with_zeros_is_none_of_the_numbers_of_the_training(tmp_path):
+    model = trained(tmp_path, coded(tmp_path, ["7", "8"]), "--categorical", "code")
+    given = written(tmp_path / "new.csv", "x,code", ["1,007", "1,007.0", "1,new"])
+    first, *others = predicted(model, given, "--proba")
+    assert others == [first, first]
+
+
+def in_parquet(path, type, codes):
+    """Rows like those of `coded`, with codes of an Arrow type."""
+    rows = [(i, code, "ab"[j % 2]) for i in range(9) for j, code in enumerate(codes)]
+    x, code, label = zip(*rows, strict=True)
+    pq.write_table(pa.table({"x": x, "code": pa.array(code, type), "label": label}), path)
+    return path
+
+
+@pytest.mark.parametrize("type", [pa.float64(), pa.float32()], ids=str)
+def test_floats_of_any_size_are_categories(tmp_path, type):
+    codes = [1e-5, 1e20, 0.1, 1.5e-7, 2.0**40, 3.5]
+    data = in_parquet(tmp_path / "codes.parquet", type, codes)
+    model = trained(tmp_path, data, "--categorical", "code", "--valid", data)
+    found = ["0.1", "1.5e-07", "1099511627776", "1e+20", "1e-05", "3.5"]
+    assert maboost.load_model(model)._codes.categories == {"code": found}
+    assert evaluated(model, data)["error"] == 0.0
+    if type == pa.float64():
+        pd.read_parquet(data).to_csv(tmp_path / "codes.csv", index=False)
+        assert evaluated(model, tmp_path / "codes.csv")["error"] == 0.0
+
+
+def test_a_whole_number_is_the_same_category_beside_fractions(tmp_path):
+    model = trained(
+        tmp_path, in_parquet(tmp_path / "t.parquet", None, [1e10, 0.5]), "--categorical", "code"
+    )
+    assert predicted(model, in_parquet(tmp_path / "n.parquet", None, [10**10])) == ["a"] * 9
+
+
+@pytest.mark.parametrize("type", [pa.decimal128(38, 2), pa.decimal256(50, 12)], ids=str)
+def test_large_decimals_are_categories_by_all_their_digits(tmp_path, type):
+    codes = ["7.00", "7.50", "700", "-0.01", "0", "12345678901234567890", "12345678901234567891"]
+    data = in_parquet(tmp_path / "codes.parquet", type, list(map(Decimal, codes)))
+    model = trained(tmp_path, data, "--categorical", "code")
+    found = sorted(["7", "7.5", *codes[2:]])
+    assert maboost.load_model(model)._codes.categories == {"code": found}
+    assert evaluated(model, data)["error"] == 0.0
+
+
+def test_decimals_without_a_point_keep_their_zeros(tmp_path):
+    codes = [Decimal(700), Decimal(7), Decimal(70)]
+    data = in_parquet(tmp_path / "codes.parquet", pa.decimal128(10, 0), codes)
+    model = trained(tmp_path, data, "--categorical", "code")
+    assert maboost.load_model(model)._codes.categories == {"code": ["7", "70", "700"]}
+
+
+def test_infinite_numbers_are_no_category(tmp_path):
+    good = in_parquet(tmp_path / "good.parquet", None, [1.0, 2.0])
+    bad = in_parquet(tmp_path / "bad.parquet", None, [1.0, np.inf])
+    message = f"{bad}: column 'code' is infinite in 9 of 18 rows"
+    train = ("train", good, "--categorical", "code")
+    refused(message, "train", bad, "--categorical", "code")
+    refused(message, *train, "--valid", bad)
+    refused(message, "predict", trained(tmp_path, good, "--categorical", "code"), bad)
 
 
 def test_a_configuration_file_names_categories(tmp_path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from contextlib import suppress
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 YES_NO, NUMBERS, TEXT = "yes/no", "numbers", "categories"
-_OF_NUMBERS = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?|true|false")
+_OF_NUMBERS = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?(e[+-]\d+)?|true|false")
 
 
 def kind_of(type: Any) -> str:
@@ -43,11 +43,26 @@ def kind_of(type: Any) -> str:
     return str(type)
 
 
-def numbers_as_text(table: Any, names: Container[str]) -> Any:
-    """A table in which some columns, if they hold numbers or yes/no, hold text: 7 and 7.0 are "7"."""
+def numbers_as_text(
+    path: str | Path, table: Any, names: Container[str], decimal: str, some_are_codes: bool = False
+) -> Any:
+    """A table in which some columns, if they hold numbers or yes/no, hold text: 7 and 7.0 are "7".
+
+    Columns of text are those of a CSV file, where 7 may be written as 7.0 too. They stay as they are
+    where that is not all they hold, such as 007, unless `some_are_codes`: then those cells alone stay.
+    Infinite numbers are refused.
+    """
     for at, field in enumerate(table.schema):
-        if field.name in names and kind_of(field.type) in (YES_NO, NUMBERS):
-            table = table.set_column(at, field.name, _as_text(table.column(at)))
+        if field.name not in names:
+            continue
+        column, kind = table.column(at), kind_of(field.type)
+        if kind in (YES_NO, NUMBERS):
+            check_finite(path, field.name, column)
+            table = table.set_column(at, field.name, _as_text(column))
+        elif _is_cells(field.type):
+            plain = _in_plain_digits(column, decimal)
+            if some_are_codes or _are_numbers(plain.unique().to_pylist()):
+                table = table.set_column(at, field.name, plain)
     return table
 
 
@@ -55,13 +70,50 @@ def _as_text(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        with suppress(pa.ArrowInvalid):  # not all are whole
-            column = column.cast(pa.int64())
-    return column.cast(pa.string())
+        values = column.unique()
+        # as text 0.1 is the same in any precision; the number of a float32 is 0.10000000149
+        pairs = zip(values.to_pylist(), values.cast(pa.string()).to_pylist(), strict=True)
+        texts = [None if v is None else _float_text(v, shortest) for v, shortest in pairs]
+    elif pa.types.is_decimal(column.type):
+        values = column.unique()
+        texts = [None if v is None else _decimal_text(v) for v in values.to_pylist()]
+    else:
+        return column.cast(pa.string())
+    return pa.array(texts, pa.string()).take(pc.index_in(column, values))
+
+
+def _decimal_text(value: Decimal) -> str:
+    text = f"{value:f}"  # all digits: a float has fewer than a decimal may have
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _float_text(value: float, shortest: str) -> str:
+    """A whole number as an integer is written, any other as in the CSV files of pandas."""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(float(shortest))
+
+
+def _is_cells(type: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_string(type) or t.is_large_string(type))
+
+
+def _in_plain_digits(column: Any, decimal: str) -> Any:
+    """Text in which a number, such as 7.0 or 7,5 by its decimal sign, is written like any other."""
+    import pyarrow.compute as pc
+
+    whole, sign = r"^\s*(-?(?:0|[1-9]\d*))", re.escape(decimal)
+    column = pc.replace_substring_regex(column, rf"{whole}(?:{sign}0+)?\s*$", r"\1")
+    return pc.replace_substring_regex(column, rf"{whole}{sign}(\d*[1-9])\s*$", r"\1.\2")
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Whether all values are what numbers look like as text, which codes like 007 are not."""
+    return all(v is None or (isinstance(v, str) and _OF_NUMBERS.fullmatch(v)) for v in values)
 
 
 def check_finite(path: str | Path, name: str, column: Any) -> None:
@@ -132,14 +184,11 @@ class TrainedColumns:
                 f"{path}: column {missing[0]!r} is missing, which the training had "
                 f"({len(missing)} missing in all)"
             )
-        table = numbers_as_text(table, {name for name in self.text if self._may_be_numbers(name)})
+        of_numbers = {name for name in self.text if _are_numbers(self.text[name])}
+        table = numbers_as_text(path, table, of_numbers, decimal, some_are_codes=True)
         for name in self.features:
             self._check(path, name, table.column(name), decimal)
         return table
-
-    def _may_be_numbers(self, name: str) -> bool:
-        """Whether all categories are what numbers look like as text, which codes like 007 are not."""
-        return all(isinstance(v, str) and _OF_NUMBERS.fullmatch(v) for v in self.text[name])
 
     def _check(self, path: str | Path, name: str, column: Any, decimal: str) -> None:
         """Refuse a column that is another kind of thing than it was."""

@@ -202,7 +202,7 @@ class _Job:
         named = (self.target, *self.roles.values(), *options["drop"], *categorical)
         check_there(named, table.column_names)
         self._check_categorical()
-        table = numbers_as_text(table, categorical)
+        table = numbers_as_text(data, table, categorical, options["decimal"])
         left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:

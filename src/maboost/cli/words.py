@@ -47,8 +47,7 @@ _PHRASES = [
     (r"max_bins=(\d+)", r"\1"),
     (
         r"merge rare ones, or turn the column into numbers",
-        "merge rare ones, turn the column into numbers (of which --categorical makes categories), or "
-        "leave it out by --drop",
+        "merge rare ones, take the column as numbers (without --categorical), or leave it out by --drop",
     ),
     (r"(?<!\S)resume=True", "--resume"),
     (r"(?<!\S)resume=False", "--no-resume"),
