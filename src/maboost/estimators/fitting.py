@@ -222,7 +222,7 @@ class Fitting(Voting):
             )
         if resume["print"]["booster"] != self._print["booster"]:
             old, new = resume["print"], self._print
-            what = told_changes(old["parameters"], new["parameters"])
+            what = told_changes(old.get("parameters", {}), new["parameters"])
             what = what or told_change("it", old["booster"], new["booster"])
             raise ValueError(
                 f"warm_start=True goes on with the booster of the last fit, but {what}; fit a clone, or set "

@@ -56,7 +56,8 @@ def _selected(values, rank):
 def smallest(values: NDArray[np.float64], rank: int) -> float:
     """The value that `rank` others precede in their order; NaN is not among them.
 
-    Several times as fast as numpy's `partition`, which branches on every value.
+    Three times as fast as numpy's `partition` on processors where its AVX-512 is slow, as on AMD's; elsewhere
+    that may be twice as fast as this.
 
     >>> smallest(np.array([3.0, 1.0, 2.0]), 1)
     2.0
