@@ -487,8 +487,13 @@ def test_a_worker_caught_in_a_message_is_replaced(client, monkeypatch, ranks):
     assert pid not in client.run(os.getpid).values()
 
 
-def test_a_silent_worker_is_named(client):
-    """A process that was stopped, as a machine that fell off the network would be."""
+@pytest.mark.parametrize("last_words", [10.0, 1.0])
+def test_a_silent_worker_is_named(client, monkeypatch, last_words):
+    """A process that was stopped, as a machine that fell off the network would be.
+
+    It alone is, though others may be slow to see that they lost touch.
+    """
+    monkeypatch.setattr(launch, "_LAST_WORDS", last_words)
     lazy = on_all(client, *table(400))
     victim = sorted(client.nthreads())[-1]
     pid = client.run(os.getpid, workers=[victim])[victim]

@@ -86,7 +86,7 @@ def fit_on_workers(
                 train, held[address], order, rank, workers=[address], allow_other_workers=False,
                 pure=False, retries=0, key=f"{fit}-{rank}",
             )  # fmt: skip
-        return _checked(_watched(client, futures, timeout))
+        return _checked(_watched(client, fit, futures, timeout))
     finally:
         _end(client, fit, futures, workers[0])
 
@@ -124,10 +124,13 @@ def _computed(client: Client, parts: list[Any]) -> list[Future]:
     return futures
 
 
-def _watched(client: Client, futures: dict[str, Future], timeout: int) -> dict[str, Outcome]:
+def _watched(
+    client: Client, fit: str, futures: dict[str, Future], timeout: int
+) -> dict[str, Outcome]:
     """The outcomes of all workers, or an error that names those that have none.
 
     Where a worker failed by itself, its error is what to tell: nobody waits for others beyond `timeout`.
+    Of those that are silent some may only be slow to see that they lost touch; they answer the client.
     """
     outcomes: dict[str, Outcome] = {}
     failed_since = None
@@ -153,7 +156,9 @@ def _watched(client: Client, futures: dict[str, Future], timeout: int) -> dict[s
         lost_touch = [isinstance(error, LostTouchError) for error in errors]
         if time.monotonic() - failed_since > (_LAST_WORDS if any(lost_touch) else timeout):
             if all(lost_touch):
-                raise WorkerLostError.of(silent, "did not answer the other workers")
+                well = _told(client, fit, silent)
+                lost = [address for address in silent if address not in well]
+                raise WorkerLostError.of(lost or silent, "did not answer the other workers")
             break
     return {address: outcomes[address] for address in futures if address in outcomes}
 
