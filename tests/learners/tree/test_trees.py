@@ -68,24 +68,85 @@ def test_stump_is_the_best_of_all(seed, real, missing):
     assert edge == pytest.approx(best_stump_edge(X, y, w, real=real), abs=1e-9)
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(st.integers(0, 10**6))
-def test_categorical_stump_is_the_best_subset(seed):
-    X, y, w = table(seed, n=40, columns=1, levels=5)
-    h, producer = tree_of(X, y, w, max_depth=1, categorical=np.array([True]))
+def splits_by_categories(column):
+    """Every division of the categories in two, as a mask of the left side, and their number."""
+    levels = np.unique(column)
+    for size in range(1, len(levels)):
+        for subset in itertools.combinations(levels, size):
+            yield np.isin(column, subset), len(levels)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(0, 10**6), st.sampled_from([2, 3, 6]))
+def test_categorical_stump_is_the_best_subset_at_its_price(seed, levels):
+    """Among all subsets and all thresholds of a number beside it, with (m - 2) W / n off for m categories."""
+    X, y, w = table(seed, n=40, columns=2, levels=levels)
+    h, producer = tree_of(X, y, w, max_depth=1, categorical=np.array([True, False]))
     scores = producer.training_scores(h)
     edge = np.sum(w * (2 * y - 1) * scores) / w.sum()
-    signed, best = w * (2 * y - 1), 0.0
-    levels = np.unique(X)
-    for size in range(len(levels)):
-        for subset in itertools.combinations(levels, size):
-            left = np.isin(X[:, 0], subset)
-            parts = [p for p in (left, ~left) if p.any()]
-            best = max(best, sum(signed[p].sum() ** 2 / w[p].sum() for p in parts))
+    signed = w * (2 * y - 1)
+
+    def earned(left):
+        return sum(signed[p].sum() ** 2 / w[p].sum() for p in (left, ~left) if p.any())
+
+    everything = earned(np.ones(40, dtype=bool))
+    found = [(0.0, everything)]
+    for left, m in splits_by_categories(X[:, 0]):
+        price = (m - 2) * w.sum() / 40
+        found.append((earned(left) - everything - price, earned(left)))
+    for cut in np.unique(X[:, 1]):
+        found.append((earned(X[:, 1] <= cut) - everything, earned(X[:, 1] <= cut)))
+    _, best = max(found)
     assert edge == pytest.approx(best / w.sum(), abs=1e-9)
     np.testing.assert_array_equal(h.scores(X), scores)
-    unseen, gone = h.scores(np.array([[99.0], [np.nan]]))
-    assert unseen == gone
+    unseen, gone = h.scores(np.array([[99.0, 0.0], [np.nan, 0.0]]))
+    if np.isin(h.tree.feature[0], (-1, 0)):
+        assert unseen == gone
+
+
+def test_categories_that_mean_nothing_are_not_split():
+    """Random labels: a tree used to find a split in every node, and now seldom finds one."""
+    rng = np.random.default_rng(0)
+    splits = 0
+    for _ in range(50):
+        X, y = rng.integers(0, 100, size=(1000, 1)).astype(float), rng.integers(0, 2, size=1000)
+        h, _ = tree_of(X, y, np.ones(1000), max_depth=1, categorical=np.array([True]))
+        splits += int(h.tree.feature[0] >= 0)
+    assert splits <= 5
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_two_categories_are_the_same_as_two_numbers(n_classes):
+    X, _, w = table(3, n=80, columns=3, levels=2)
+    y = np.random.default_rng(4).integers(0, n_classes, size=80)
+    rewards = None
+    if n_classes > 2:
+        rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
+    found = [
+        tree_of(X, y, w, n_classes=n_classes, rewards=rewards, categorical=kinds)[0].scores(X)
+        for kinds in (np.zeros(3, dtype=bool), np.ones(3, dtype=bool))
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_row_of_weight_two_counts_twice_in_a_leaf(n_classes):
+    X, _, _ = table(5, n=60, columns=3)
+    y, times = np.arange(60) % n_classes, 1 + np.arange(60) % 3
+    twice = np.repeat(np.arange(60), times)
+
+    def grown(rows, weights):
+        rewards = None
+        if n_classes > 2:
+            game = Game(y[rows], n_classes)
+            rewards = game.rewards(np.repeat(weights / (n_classes - 1), n_classes - 1))
+        learner = TreeLearner(GrowthRules(min_samples_leaf=9), base=weights)
+        producer = learner.prepare(X[rows], y[rows], n_classes)
+        shown = weights / weights.sum()
+        return producer.produce(shown, None, rewards, np.random.RandomState(0)).scores(X)
+
+    one = grown(np.arange(60), times.astype(float))
+    np.testing.assert_array_equal(one, grown(twice, np.ones(len(twice))))
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)

@@ -155,7 +155,8 @@ class TreeProducer(Producer):
         # decide alike, so that the bytes they read do not depend on which rows are whose.
         able = table is self and self.n_classes == 2 and not self.data.mapped
         most = able and count >= _MOST * self._all_rows
-        packing = Packing.of(count, total)
+        counted = count if copies is None else global_count(int(copies.sum()), learner.comm)
+        packing = Packing.of(counted, total)
         packed = self._packed(weights, copies, rows, rewards, table, packing, most)
         if most:
             rows = None

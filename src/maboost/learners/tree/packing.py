@@ -3,7 +3,9 @@
 A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
 learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits, 42 at most: a
 resolution of 2^-41 of the total mass or better up to a million rows. A row lighter than half of that
-counts, but weighs nothing.
+counts, but weighs nothing. Where all sample weights are small whole multiples of the lightest, a row
+counts as often as it would have to be repeated, so that rules about the number of rows in a leaf treat a
+weight of two as the row twice.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Packing:
 
     @classmethod
     def of(cls, rows: int, total: float) -> Packing:
-        """For so many rows (over all shards) of so much weight.
+        """For `rows` counted rows (over all shards, copies included) of weight `total`.
 
         The unit is a power of two, so that the last bits of `total` do not matter.
         """
@@ -62,7 +64,7 @@ def _pack(weights, copies, rows, per_unit, count_bits, out):
     """`copies` None: each row stands for itself; `rows` None: all, in order."""
     for i in range(weights.size):
         times = np.int64(1 if copies is None else copies[i])
-        cell = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + 1
+        cell = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + times
         out[i if rows is None else rows[i]] = cell
 
 
@@ -74,11 +76,11 @@ def pack_weights(
     rows: NDArray[np.intp] | None = None,
     copies: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.int64]:
-    """Cells of single rows, into `out` if given: the weight in the high bits and a count of one.
+    """Cells of single rows, into `out` if given: the weight in the high bits and the count in the low ones.
 
     Those of `rows` go to their places there, and the others are left as they are. A row that stands for
-    several, as `copies` says, weighs exactly as much as they would: rounding must not decide between
-    splits that are equally good.
+    several, as `copies` says, weighs and counts exactly as much as they would: rounding must not decide
+    between splits that are equally good.
     """
     cells = np.empty(len(weights), dtype=CELL) if out is None else out
     per_unit = 1.0 / packing.unit  # a power of two: exact
@@ -102,7 +104,7 @@ def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
             whole = np.int64(np.rint(rewards[i, k] / times * per_unit))
             out[row, k] = times * whole << count_bits
         own = np.int64(weights[i] / times * per_unit + 0.5)
-        out[row, classes] = (times * own << count_bits) + 1
+        out[row, classes] = (times * own << count_bits) + times
         for k in range(classes + 1, out.shape[1]):
             out[row, k] = 0
 

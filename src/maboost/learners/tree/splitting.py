@@ -5,6 +5,14 @@ W its weight, a leaf that answers with real numbers earns :math:`R^2/W` (weighte
 and one that votes earns :math:`|R|`, its edge. A split is as good as what its two sides earn more
 than the node does. Sums are exact integers, so equal splits have equal scores on any machine; the
 first in the order of features and bins wins.
+
+Categories have no order of their own, so they are tried in the order of their mean rewards. That order
+fits the noise of the same rows: with random labels n rows of weight W earn the mean weight W/n of a row
+on average, so m categories, each with an answer of its own, earn :math:`(m - 1) W/n` more than their
+node. Any split earns one of these by chance. Real-valued leaves gain :math:`(m - 2) W/n` less from a
+split by categories than from an equal split by numbers, where m counts the categories with rows in the
+node; two categories are the same as two numbers. Leaves that vote do not pay, so that a voting stump is
+still the best of its class.
 """
 
 from __future__ import annotations
@@ -199,8 +207,13 @@ def _first_best(gains, best):
 
 
 @kernel
-def _scan_two(hist, total, order, start, limits, constraint, low, high, best, best_left, room):
-    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved."""
+def _scan_two(
+    hist, total, order, start, limits, constraint, low, high, price, best, best_left, room
+):  # fmt: skip
+    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved.
+
+    Every gain is reduced by `price`.
+    """
     gains, zeros, ones = room[0][: order.size], room[1], room[2]
     _add_up(hist[0], order, start[0], zeros)
     _add_up(hist[1], order, start[1], ones)
@@ -208,6 +221,9 @@ def _scan_two(hist, total, order, start, limits, constraint, low, high, best, be
     _gains_of_two(zeros, ones, total, limits, least, low, high, gains)
     if constraint is not None and constraint != 0:
         _forbid(zeros, ones, total, limits, constraint, low, high, gains)
+    if price > 0.0:
+        for j in range(gains.size):
+            gains[j] = max(gains[j] - price, 0.0)
     moved = _first_best(gains, best) + 1
     if moved > 0:
         best, best_left[0], best_left[1] = gains[moved - 1], zeros[moved - 1], ones[moved - 1]
@@ -231,13 +247,13 @@ def _earned_by_many(sums, limits):
 
 
 @kernel
-def _scan_many(hist, total, order, start, limits, best, best_left):
+def _scan_many(hist, total, order, start, limits, price, best, best_left):
     """:func:`_scan_two` for more classes."""
     left, right = start.copy(), total.copy()
     for k in range(total.size):
         right[k] -= start[k]
     moved = 0
-    earned = _earned_by_many(total, limits)
+    earned = _earned_by_many(total, limits) + price
     for j in range(order.size):
         cell = hist[order[j]]
         for k in range(total.size):
@@ -256,6 +272,14 @@ def _scan_many(hist, total, order, start, limits, best, best_left):
             for k in range(total.size):
                 best_left[k] = left[k]
     return best, moved
+
+
+@kernel
+def _price_of_order(total, categories, limits):
+    """What so many categories seem to gain if they mean nothing; free for leaves that vote."""
+    if limits.criterion == SIGN:
+        return 0.0
+    return max(categories - 2, 0) * _weight(total, limits) / _count(total, limits)
 
 
 @kernel
@@ -304,19 +328,31 @@ def find_split(
         for k in range(channels):
             missing[k] = cells[MISSING_BIN, k]
         some_missing = _count(missing, limits) > 0
-        order, ordered = natural[: n_bins[f]], True
+        order, ordered, price = natural[: n_bins[f]], True, 0.0
         if categorical is not None and categorical[f]:
             order, ordered = _category_order(cells, n_bins[f], limits, heaviest), False
+            price = _price_of_order(total, order.size, limits)
         for missing_left in range(2 if some_missing else 1):
             for k in range(channels):
                 start[k] = missing[k] if missing_left == 1 else 0
             if many is None:
                 constraint = None if monotone is None else monotone[f]
                 gain, moved = _scan_two(
-                    hist[f], total, order, start, limits, constraint, low, high, best, left, room
+                    hist[f],
+                    total,
+                    order,
+                    start,
+                    limits,
+                    constraint,
+                    low,
+                    high,
+                    price,
+                    best,
+                    left,
+                    room,
                 )
             else:
-                gain, moved = _scan_many(cells, total, order, start, limits, best, left)
+                gain, moved = _scan_many(cells, total, order, start, limits, price, best, left)
             if gain > best:
                 best, feature = gain, f
                 cut = moved - 1 if ordered else -1
