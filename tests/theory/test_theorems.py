@@ -41,6 +41,19 @@ def test_theorem_1(seed, response, update):
             assert record.error_bound <= bound + 1e-12  # the certificate is at least as good
 
 
+@examples(60)
+@given(seeds, responses, updates, st.sampled_from(["corrective", "paper"]), st.floats(0.01, 1.0))
+def test_a_learning_rate_keeps_its_share_of_the_gain(seed, response, update, step, rate):
+    """Gains are at least rate / 2 * gamma^2, with caps and without: the gain is concave in the step."""
+    for regularizer in ("entropy", "euclidean"):
+        for booster in (
+            maboost(regularizer, update=update, step=step, learning_rate=rate),
+            smooth(2.0, regularizer, update, step, rate),
+        ):
+            for record in rounds(problem(seed, response).run(booster), 20):
+                assert record.gain >= 0.5 * rate * record.edge**2 - 1e-12
+
+
 @examples(15)
 @given(seeds, st.sampled_from(["entropy", "euclidean"]))
 def test_theorem_2(seed, regularizer):
@@ -190,6 +203,20 @@ def test_madaboost_is_faster_than_the_paper_says(seed, response, step):
         assert fall >= 0.5 * before * record.edge**2 - 1e-12
         total += before * record.edge**2
         assert total <= 2 * (1 - record.train_error) + 1e-12
+        before = record.train_error
+
+
+@examples(40)
+@given(seeds, responses, st.sampled_from(["paper", "corrective"]), st.floats(0.01, 1.0))
+def test_madaboost_rates_shrink_with_the_learning_rate(seed, response, step, rate):
+    """Both sums are at most 2 / rate * (1 - eps_T): the potential is convex in the step."""
+    run = problem(seed, response, skill=0.65).run(madaboost(step=step, learning_rate=rate))
+    total, before, power = 0.0, 1.0, {"paper": 2, "corrective": 1}[step]
+    for record in rounds(run, 80):
+        share = before**power * record.edge**2
+        assert record.gain >= 0.5 * rate * share - 1e-12
+        total += share
+        assert total <= 2 / rate * (1 - record.train_error) + 1e-12
         before = record.train_error
 
 
