@@ -324,6 +324,22 @@ def test_no_rounds(page):
     assert not found.all("figure")
 
 
+def test_a_stream_has_a_statistical_certificate(page):
+    def batches():
+        rng = np.random.default_rng(0)
+        while True:
+            rows = rng.normal(size=(2000, 3))
+            yield rows, (rows[:, 0] > 0.0).astype(int)
+
+    model = MadaBoostClassifier(n_estimators=8, random_state=0)
+    found = page(model.fit_stream(batches(), sample_size=1000))
+    assert model.certificate_.error_bound < 1.0
+    assert "the distribution behind the stream" in found.text
+    assert found.text.count("with the confidence") >= 2
+    for claim in ("training rows the measured", "proved", "assumes nothing about", "at or below"):
+        assert claim not in found.text
+
+
 def test_one_round(page):
     model = MABoostClassifier(n_estimators=1).fit(X, Y)
     assert page(model, X=X, y=Y).column("rounds", "Round") == ["1"]

@@ -33,8 +33,9 @@ __all__ = ["BoundDisplay"]
 class BoundDisplay:
     """Certified and measured error by round.
 
-    The measured training error is never above the certified one. Below the floor of the domain,
-    a dotted line, nothing is certified however many rounds follow.
+    The measured training error is at most the certified one; after `fit_stream` the measured one is of
+    a sample and may lie above. Below the floor of the domain, a dotted line, nothing is certified
+    however many rounds follow.
 
     Parameters
     ----------

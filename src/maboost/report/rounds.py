@@ -22,6 +22,7 @@ from maboost.report.blocks import (
 from maboost.report.charts import Curve, Dash, Mark, error_chart, fraction_chart, line_chart
 from maboost.report.formats import at_most, count, number, percent, text
 from maboost.report.subject import Subject
+from maboost.report.summary import streamed
 
 __all__ = ["distribution_section", "error_section", "source_section"]
 
@@ -97,7 +98,10 @@ def error_section(subject: Subject) -> Section:
         marks + _kept_mark(subject),
     )
     words = (
-        "After every round the measured training error is at or below the certified one. The "
+        "The certified error is about the distribution behind the stream and holds with the confidence "
+        "that was asked for. The measured error is that of a sample, so it may lie above."
+        if streamed(subject)
+        else "After every round the measured training error is at or below the certified one. The "
         "certified error follows from the gains alone."
     )
     table = _round_table(subject, "rounds", "Errors, steps and margins by round", columns)

@@ -22,7 +22,7 @@ from maboost.report.blocks import (
 )
 from maboost.report.formats import MISSING, code, count, percent
 from maboost.report.subject import LabelledRows, Subject
-from maboost.report.summary import measured
+from maboost.report.summary import measured, streamed
 
 __all__ = [
     "certificate_section",
@@ -176,7 +176,10 @@ def importance_section(subject: Subject) -> Section:
 def certificate_section(subject: Subject) -> Section:
     """The certificate in full."""
     words = (
-        "The certificate as the library prints it. It bounds the error on the training rows by the sum "
+        "The certificate as the library prints it. It bounds the error on the distribution behind the "
+        "stream, with the confidence that was asked for and if the rows are drawn independently."
+        if streamed(subject)
+        else "The certificate as the library prints it. It bounds the error on the training rows by the sum "
         "of the gains of the rounds, and the margin in the same way; it assumes nothing about where the "
         "rows come from, and says nothing about other rows."
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from maboost.boosting.certificate import Certificate
 from maboost.report.blocks import Paragraph, Tile
 from maboost.report.formats import at_most, count, listed, percent, text
 from maboost.report.subject import Subject
@@ -36,14 +39,18 @@ def _training_tile(subject: Subject) -> Tile:
     if not measured(subject):
         return Tile("Training error", "none", "the model has no rounds")
     error = subject.model.certificate_.measured_error
-    return Tile("Training error", percent(error), "measured on the training rows")
+    if math.isnan(error):
+        return Tile("Training error", "none", "not measured")
+    where = "a sample of the stream" if streamed(subject) else "the training rows"
+    return Tile("Training error", percent(error), f"measured on {where}")
 
 
 def _certified_tile(subject: Subject) -> Tile:
     bound = subject.model.certificate_.error_bound
     if bound >= 1.0:
         return Tile("Certified error", "none", "nothing is promised yet")
-    return Tile("Certified error", f"≤ {at_most(bound)}", "proved for the training rows")
+    note = "of the stream, with confidence" if streamed(subject) else "proved for the training rows"
+    return Tile("Certified error", f"≤ {at_most(bound)}", note)
 
 
 def _unseen_tile(subject: Subject) -> Tile:
@@ -68,6 +75,11 @@ def _label_tile(subject: Subject) -> Tile:
 def measured(subject: Subject) -> bool:
     """Whether there is a training error: without rounds only a single class has one."""
     return subject.rounds > 0 or len(subject.classes) == 1
+
+
+def streamed(subject: Subject) -> bool:
+    """Whether the model was fitted on a stream, so that its certificate is a statistical one."""
+    return math.isnan(subject.model.certificate_.soft_margin)
 
 
 def validation_error(subject: Subject) -> float | None:
@@ -125,6 +137,8 @@ def _promised(subject: Subject) -> str:
     if not measured(subject):
         return "Nothing was measured and nothing is certified."
     certificate = subject.model.certificate_
+    if streamed(subject):
+        return _promised_of_stream(certificate)
     known = f"On the training rows the measured error is {percent(certificate.measured_error)}. "
     if len(subject.classes) == 1:
         return f"{known}With one class no answer can be wrong."
@@ -139,6 +153,21 @@ def _promised(subject: Subject) -> str:
     if floor > 0.0 and certificate.error_bound <= floor * (1.0 + 1e-9):
         meaning += "That is the least this booster can certify with its limit on the weights. "
     return f"{known}{meaning}Both numbers are about these rows and weights, not about new rows."
+
+
+def _promised_of_stream(certificate: Certificate) -> str:
+    error, bound = certificate.measured_error, certificate.error_bound
+    known = (
+        ""
+        if math.isnan(error)
+        else f"On a sample of the stream the measured error is {percent(error)}. "
+    )
+    if bound >= 1.0:
+        return f"{known}Nothing is certified yet: more rounds would be needed."
+    return (
+        f"{known}Certified is at most {at_most(bound)} on the distribution behind the stream, with the "
+        "confidence that was asked for and if its rows are drawn independently."
+    )
 
 
 def _on_new_rows(subject: Subject) -> str:
