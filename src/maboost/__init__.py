@@ -1,7 +1,8 @@
 """Boosting where you choose the distribution.
 
-Say what the distribution over the training rows may look like (capped, sparse, limited per data
-source) and get a booster that provably works under it, with a certificate.
+The classifiers of this package keep the distribution over the training rows in a set that the user
+chooses (capped weights, exact zeros, caps by data source) and certify the training error and the margin
+after every round.
 """
 
 from importlib import import_module

@@ -70,9 +70,11 @@ def maboost(
 ) -> Booster:
     r"""MABoost (Algorithm 1): mirror ascent over the distributions of `domain`.
 
-    Guarantee: :math:`\varepsilon \le e^{-G}` (entropy) or :math:`1/(1+2G)` (Euclidean) on the simplex
-    with :math:`G \ge \tfrac12\sum_t\gamma_t^2` (Theorem 1); with `step="maxmargin"` the margin tends
-    to the largest possible at rate :math:`O(\log T/\sqrt T)` (Theorem 2).
+    Guarantee: :math:`\varepsilon \le e^{-G}` (entropy) or :math:`1/(1+2G)` (Euclidean) on the simplex,
+    for any positive steps and two classes; whole steps of the rules "corrective" and "paper" give
+    :math:`G \ge \tfrac12\sum_t\gamma_t^2` (Theorem 1). With `step="maxmargin"` and a learner that is exact
+    over its class, the smallest margin on the simplex tends to the largest that an ensemble of this class
+    can reach, at rate :math:`O(\log T/\sqrt T)` (Theorem 2).
 
     >>> maboost("euclidean").ascent.regularizer
     Euclidean()
@@ -97,7 +99,7 @@ def smooth(
     r"""Smooth boosting: no row ever weighs more than `smoothness` times its share.
 
     Guarantee: :math:`\varepsilon \le \max(1/k, e^{-G})`, that is :math:`O(\log(1/\varepsilon)/\gamma^2)`
-    rounds down to :math:`\varepsilon = 1/k` (Theorem 3).
+    rounds down to :math:`\varepsilon = 1/k` as long as edges are at least :math:`\gamma` (Theorem 3).
 
     >>> smooth(4.0, update="lazy").ascent.domain
     CappedSimplex(caps=4.0)
@@ -152,7 +154,8 @@ def combined(
 ) -> Booster:
     r"""Combining data sets: per-row caps from :func:`group_caps`.
 
-    Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g.
+    Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g. The caps do not limit
+    the mass of a source, whose rows may together hold all of it.
 
     >>> import numpy as np
     >>> caps = group_caps({"trusted": 0.5, "scraped": 0.5}, {"trusted": None, "scraped": 0.2})
@@ -223,7 +226,8 @@ def madaboost(
 ) -> Booster:
     r"""MadaBoost (Algorithm 3): weights :math:`\min(1, e^{-M_i})`, a function of the margin alone.
 
-    Guarantee: :math:`\varepsilon \le \Phi(H) = \sum D_i\psi(-M_i)`. With the paper's step
+    Guarantee: :math:`\varepsilon \le \Phi(H) = \sum D_i\psi(-M_i)` for any positive steps. The rates need whole
+    steps and are about the least error over the rounds, since the error may rise. With the paper's step
     :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 2(1-\varepsilon_T)` (Theorem 5), a rate of
     :math:`O(1/(\varepsilon^2\gamma^2))`. With the corrective step, or
     :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`, the potential falls by at least

@@ -27,10 +27,12 @@ class CombinedBoostClassifier(BoostingClassifier):
     r"""Boosting over data sources of unequal trust, each with its own error limit.
 
     Source g of base mass :math:`\pi_g` with limit :math:`\ell_g` gets the cap
-    :math:`w_i \le D_i/(\ell_g\pi_g)`; primary sources get none.
+    :math:`w_i \le D_i/(\ell_g\pi_g)`; primary sources get none. The cap is on each row: the rows of a
+    source may together hold all the weight.
 
-    **Guarantee.** Error on source g at most :math:`\max(\ell_g, e^{-G}/\pi_g)` with entropy, and
-    :math:`e^{-G}/\pi_g` on a primary source.
+    **Guarantee.** Error on source g at most :math:`\max(\ell_g, e^{-G}/\pi_g)` with entropy and two
+    classes, and :math:`e^{-G}/\pi_g` on a primary source. With K classes there is a factor K - 1 before
+    :math:`e^{-G}`.
 
     Parameters
     ----------

@@ -28,9 +28,10 @@ class MABoostClassifier(BoostingClassifier):
     with :math:`d_t = -a\,h_t` (active update; the lazy one departs from :math:`z_t`).
 
     **Guarantee.** On the simplex the training error is at most :math:`e^{-G}` (entropy) or
-    :math:`1/(1+2G)` (Euclidean), where the certified gain :math:`G` is at least
-    :math:`\tfrac12\sum_t\gamma_t^2` with whole steps of the paper's or the default length (Theorem 1); with
-    caps, at most the larger of that and :math:`1/k`. With entropy, the simplex and votes this is AdaBoost.
+    :math:`1/(1+2G)` (Euclidean), times K - 1 with K classes, where the certified gain :math:`G` is at
+    least :math:`\tfrac12\sum_t\gamma_t^2` with whole steps of the paper's or the default length (Theorem
+    1); with caps, at most the larger of that and :math:`1/k`. With entropy, the simplex, votes and two
+    classes this is AdaBoost.
 
     Parameters
     ----------

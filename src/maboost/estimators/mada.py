@@ -33,10 +33,13 @@ class MadaBoostClassifier(BoostingClassifier):
     .. math:: y_i = \min(1, e^{-M_i}), \qquad w = D y / \sum_j D_j y_j
 
     **Guarantee.** Training error at most :math:`\Phi(H) = \sum_i D_i\psi(-M_i)` with
-    :math:`\psi(x) = e^x` for :math:`x \le 0` and :math:`1+x` above. With the paper's step
+    :math:`\psi(x) = e^x` for :math:`x \le 0` and :math:`1+x` above, for any positive steps (times
+    K - 1 with K classes). The rates are about the least error over the rounds, :math:`\varepsilon_t`
+    being the error before round t, and about whole steps: with the paper's step
     :math:`\min_t\varepsilon_t \le \sqrt{2/\sum\gamma_t^2}` (Theorem 5); with the corrective step
     :math:`\sum_t\varepsilon_t\gamma_t^2 \le 2(1-\varepsilon_T)`, which is the rate
-    :math:`O(1/(\varepsilon\gamma^2))` the paper doubts.
+    :math:`O(1/(\varepsilon\gamma^2))` the paper doubts. A learning rate :math:`\nu` makes the constant
+    :math:`2/\nu`.
 
     Parameters
     ----------

@@ -35,13 +35,15 @@ _FALLBACK = 4.0  # where there are too few rows to hold some out
 class SmoothBoostClassifier(BoostingClassifier):
     r"""Smooth boosting: no row ever weighs more than `smoothness` times its share.
 
-    The distribution stays in :math:`\{w : w_i \le k D_i\}`, so that a mislabelled row cannot take over.
+    The distribution stays in :math:`\{w : w_i \le k D_i\}`. A set of rows of share p therefore holds at
+    most :math:`kp` of the weight; where :math:`kp \ge 1` the cap does not limit the set.
 
-    **Guarantee.** Training error at most :math:`\max(1/k, e^{-G})` with entropy; a
-    :math:`(1-\varepsilon)`-accurate hypothesis after :math:`O(\log(1/\varepsilon)/\gamma^2)` rounds
-    for :math:`\varepsilon \ge 1/k` (Theorem 3). A classifier that errs on a fraction
-    :math:`\varepsilon` of the rows keeps an edge of :math:`1-2k\varepsilon` under every such
-    distribution. This is no immunity to random label flips (Long and Servedio, 2010).
+    **Guarantee.** Training error at most :math:`\max(1/k, e^{-G})` with entropy and two classes
+    (:math:`\max(1/k, (K-1)e^{-G})` with K); an error of :math:`\varepsilon \ge 1/k` after
+    :math:`O(\log(1/\varepsilon)/\gamma^2)` rounds as long as the estimator finds edges of at least
+    :math:`\gamma` (Theorem 3). A classifier that errs on a fraction :math:`\varepsilon` of the rows has
+    an edge of at least :math:`1-2k\varepsilon` under every such distribution, which is positive for
+    :math:`k < 1/(2\varepsilon)` only. This is no immunity to random label flips (Long and Servedio, 2010).
 
     Parameters
     ----------

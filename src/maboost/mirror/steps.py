@@ -57,6 +57,10 @@ class Step:
 class StepRule(Protocol):
     """Chooses the step of a round.
 
+    The certificates of the simplex, of capped sets and of MadaBoost hold for every positive step, and so
+    does that of SparseBoost without a penalty. How fast they improve is promised for the built-in rules
+    only: a step that is too long has a negative gain.
+
     >>> from maboost import MABoostClassifier
     >>> def constant(situation):
     ...     return Step(0.1)
@@ -69,7 +73,9 @@ class StepRule(Protocol):
 
 @dataclass
 class Paper(Component):
-    r"""The step of the proofs; every round gains at least :math:`\tfrac12\sigma\gamma_t^2`.
+    r"""The step of the proofs.
+
+    On a set of distributions every whole step gains at least :math:`\tfrac12\sigma\gamma_t^2`.
 
     >>> from maboost import MABoostClassifier
     >>> booster = MABoostClassifier(step=Paper())  # the same as step="paper"
@@ -81,7 +87,10 @@ class Paper(Component):
 
 @dataclass
 class MaxMargin(Component):
-    r"""The paper's step over :math:`\sqrt t`: the margin tends to the largest possible (Theorem 2).
+    r"""The paper's step over :math:`\sqrt t`.
+
+    With an exact learner, on the simplex, the smallest margin tends to the largest that an ensemble of
+    its class can reach (Theorem 2).
 
     >>> from maboost import MABoostClassifier
     >>> booster = MABoostClassifier(step=MaxMargin())  # the same as step="maxmargin"
