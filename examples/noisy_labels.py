@@ -1,10 +1,13 @@
-"""A fifth of the training labels is wrong: AdaBoost, LightGBM and SmoothBoost on clean test labels.
+"""A fifth of the training labels is wrong: boosters and a random forest on clean test labels.
 
-Real data that comes with scikit-learn; the labels of a random 20 % of the training rows are flipped.
-Bars are mean test errors over ten splits, lines one standard deviation between splits, and the mark
-is the best round of each, known only in hindsight. Nothing is tuned: every model has its defaults and
-100 rounds, but for the noise rate where it is said. ``--seeds`` and ``--out`` change the defaults;
-without LightGBM its bars are left out.
+The data come with scikit-learn; the labels of a random 20 % of the training rows are flipped. Bars are
+mean test errors over ten splits, lines one standard deviation between splits, and the mark is the best
+round of each, known only in hindsight. Nothing is tuned: every model has its defaults and 100 rounds or
+trees, except for the noise rate where the label states it. LightGBM and CatBoost take part if they are
+installed. ``--seeds`` and ``--out`` change the defaults.
+
+These are three small tables, so the example shows how to measure and not which method is best. With
+SmoothBoost's earlier defaults RandomForest erred less than SmoothBoost on all three, and CatBoost on two.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import argparse
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.ensemble import AdaBoostClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from maboost import SmoothBoostClassifier
@@ -22,6 +25,10 @@ try:
     from lightgbm import LGBMClassifier
 except ImportError:
     LGBMClassifier = None
+try:
+    from catboost import CatBoostClassifier
+except ImportError:
+    CatBoostClassifier = None
 
 NOISE = 0.2
 
@@ -39,6 +46,11 @@ def models(seed: int) -> dict[str, object]:
     found = {"AdaBoost": AdaBoostClassifier(n_estimators=100, random_state=seed)}
     if LGBMClassifier is not None:
         found["LightGBM"] = LGBMClassifier(verbosity=-1, random_state=seed)
+    if CatBoostClassifier is not None:
+        found["CatBoost"] = CatBoostClassifier(
+            iterations=100, verbose=False, allow_writing_files=False, random_seed=seed
+        )
+    found["RandomForest"] = RandomForestClassifier(n_estimators=100, random_state=seed)
     found["SmoothBoost"] = SmoothBoostClassifier(random_state=seed)
     found[f"SmoothBoost, noise_rate={NOISE}"] = SmoothBoostClassifier(
         noise_rate=NOISE, random_state=seed
@@ -48,7 +60,10 @@ def models(seed: int) -> dict[str, object]:
 
 def errors_by_round(model: object, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     if hasattr(model, "staged_predict"):
-        return np.array([np.mean(p != y) for p in model.staged_predict(X)])
+        return np.array([np.mean(np.ravel(p) != y) for p in model.staged_predict(X)])
+    if isinstance(model, RandomForestClassifier):
+        summed = np.cumsum([tree.predict_proba(X) for tree in model.estimators_], axis=0)
+        return np.mean(model.classes_[summed.argmax(axis=2)] != y, axis=1)
     rounds = range(1, model.n_estimators_ + 1)
     return np.array(
         [np.mean(model.booster_.predict(X, num_iteration=t).round() != y) for t in rounds]
@@ -75,7 +90,8 @@ def show(found: dict[str, dict[str, np.ndarray]], out: str | None) -> None:
     import matplotlib.pyplot as plt
 
     labels = list(next(iter(found.values())))
-    colours = dict(zip(labels[::-1], ["#1f4fc4", "#6b8fe8", "#ff725c", "#9a9a9a"], strict=False))
+    palette = ["#1f4fc4", "#6b8fe8", "#3ca951", "#efb118", "#ff725c", "#9a9a9a"]
+    colours = dict(zip(labels[::-1], palette, strict=False))
     figure, axes = plt.subplots(1, len(found), figsize=(10, 3.4), layout="constrained")
     for axis, (name, by) in zip(axes, found.items(), strict=True):
         for at, label in enumerate(labels):

@@ -7,6 +7,23 @@ from benchmarks.accuracy import data, report
 from benchmarks.accuracy.methods import OURS
 from benchmarks.accuracy.ranks import Ranking
 
+# Remove this when the study has been repeated with a protocol that can rank methods.
+_NOTICE = """\
+**These results are out of date: do not choose a method by them.** They are kept as a record until accuracy is measured anew.
+
+- *Old code.* maboost has changed in more than 380 commits since this was measured. Of 32 cells of its boosters that were computed again,
+  28 differ from those on this page.
+- *Small samples.* At most 500 training rows and one split of each data set: chance decides many of the ranks.
+- *Missing methods.* CatBoost is not among the methods below. With a fifth of the training labels flipped, defaults and ten splits
+  (the protocol of `examples/noisy_labels.py`), the errors on clean test labels were:
+
+| | breast cancer | digits, odd or even | wine, second kind |
+| --- | --- | --- | --- |
+| RandomForest | 6.6 % | 5.2 % | 6.2 % |
+| CatBoost | 5.8 % | 6.1 % | 7.6 % |
+| SmoothBoost | 7.2 % | 5.9 % | 16.8 % |
+"""
+
 _HOW = """\
 ## How
 
@@ -56,6 +73,7 @@ def page(
     order = list(report.rank_table(found).index)
     parts = [
         "# Accuracy and noise",
+        _NOTICE.rstrip(),
         "Written by `make bench-accuracy`; every single error is in [accuracy.csv](accuracy.csv). "
         "The same seeds give the same numbers.",
         "## What was found",
