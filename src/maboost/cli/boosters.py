@@ -21,20 +21,28 @@ BOOSTERS = {
 }
 OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
 
+# parameters of every booster, and the options that set them; without one the booster's default holds
+_AS_THEY_ARE = {
+    "n_estimators": "rounds",
+    "learning_rate": "learning_rate",
+    "max_depth": "max_depth",
+    "max_leaf_nodes": "max_leaf_nodes",
+    "min_samples_leaf": "min_samples_leaf",
+}
+
 
 def booster(options: dict[str, Any]) -> Any:
     """The classifier; options that cannot be are refused, before any row is read."""
     name = options["booster"] or ("smooth" if options["domain_column"] is None else "combined")
     params: dict[str, Any] = {
-        "n_estimators": options["rounds"],
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
         "verbose": 0,
         **checkpoints.parameters(options),
         **_own(name, options),
     }
-    if options["learning_rate"] is not None:
-        params["learning_rate"] = options["learning_rate"]
+    given = {name: options[option] for name, option in _AS_THEY_ARE.items()}
+    params |= {name: value for name, value in given.items() if value is not None}
     if options["valid"] is not None:
         params["early_stopping"] = True
         if is_number(options["valid"]):
@@ -43,10 +51,9 @@ def booster(options: dict[str, Any]) -> Any:
         raise TableError(
             "--jobs 0 is no number of threads: leave it out for all cores, or give 1 or more"
         )
-    made = BOOSTERS[name](**params).set_params(estimator__max_depth=options["max_depth"])
+    made = BOOSTERS[name](**params)
     try:
         made._validate_params()
-        made.estimator._validate_params()
     except ValueError as error:
         raise TableError(in_options(str(error))) from error
     return made

@@ -89,8 +89,12 @@ __all__ = ["train"]
 @click.option(
     "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."
 )
-@click.option("--rounds", type=int, default=100, show_default=True, help="Rounds at most.")
-@click.option("--max-depth", type=int, default=3, show_default=True, help="Depth of the trees.")
+@click.option(
+    "--rounds", type=int, help="Rounds at most. [default: 100, or 300 with early stopping]"
+)
+@click.option("--max-depth", type=int, help="Depth of the trees. [default: the booster's]")
+@click.option("--max-leaf-nodes", type=int, help="Leaves of a tree. [default: the booster's]")
+@click.option("--min-samples-leaf", type=int, help="Rows in a leaf. [default: the booster's]")
 @click.option("--learning-rate", type=float, help="Factor on every step, in (0, 1].")
 @click.option(
     "--valid",
@@ -148,7 +152,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     if not options["as_json"]:
         job.describe(data)
     if not (options["quiet"] or options["as_json"]):
-        model.set_params(verbose=max(options["rounds"] // 10, 1))
+        model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
     interrupted = job.fit(model)
     _write(model, job, data, options)
     found = summary(

@@ -15,6 +15,8 @@ OPTIONS = {
     "kappa": "--kappa",
     "learning_rate": "--learning-rate",
     "max_depth": "--max-depth",
+    "max_leaf_nodes": "--max-leaf-nodes",
+    "min_samples_leaf": "--min-samples-leaf",
     "n_estimators": "--rounds",
     "n_jobs": "--jobs",
     "noise_rate": "--noise-rate",

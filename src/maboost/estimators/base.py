@@ -29,7 +29,7 @@ from maboost.estimators.labels import check_labels, label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
 from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
-from maboost.estimators.tree import INPUT, HistTreeClassifier
+from maboost.estimators.tree import INPUT, TREE_PARAMETERS, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner
 from maboost.learners.base import WeakLearner
@@ -40,13 +40,11 @@ __all__ = ["BoostingClassifier"]
 Array = NDArray[np.float64]
 
 
-def default_tree() -> HistTreeClassifier:
-    """The default estimator: depth 3, and no leaf lighter than a millionth of the distribution.
-
-    Without that floor a leaf could answer for rows that weigh next to nothing, such as a class with a
-    tiny `class_weight`.
-    """
-    return HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)
+def _or_auto(constraints: list[Any]) -> list[Any]:
+    """The constraints of a parameter that may be "auto" as well."""
+    words = {w for c in constraints if isinstance(c, StrOptions) for w in c.options}
+    others = [c for c in constraints if not isinstance(c, StrOptions)]
+    return [*others, StrOptions(words | {"auto"})]
 
 
 @contextmanager
@@ -63,13 +61,26 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     estimator: Any
 
+    # the default trees: no leaf may answer for rows that weigh next to nothing, such as a class with a tiny
+    # `class_weight`
+    _trees: ClassVar[dict[str, Any]] = {
+        "max_depth": None,
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": "auto",
+        "min_weight_fraction_leaf": 1e-6,
+    }
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        **{
+            name: _or_auto(HistTreeClassifier._parameter_constraints[name])
+            for name in TREE_PARAMETERS
+        },
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "response": [StrOptions({"votes", "proba"})],
         "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto", "certain"})],
-        "early_stopping": ["boolean"],
+        "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -117,8 +128,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         sample_weight : array-like of shape (n_samples,), optional
             The base measure. A weight of 2 is the row twice, a weight of 0 the row absent.
         X_val, y_val, sample_weight_val : optional
-            Rows that only watch: their error is recorded in ``history_["val_error"]``, and
-            `early_stopping` looks at them.
+            Validation rows, which are not trained on: their error is recorded in
+            ``history_["val_error"]``, and `early_stopping` uses them.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (a patient, a document) are held out together by `early_stopping`.
 
@@ -139,6 +150,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         sample_domain: ArrayLike | None = None,
     ) -> Self:
         self._validate_params()
+        self._check_trees()
         with unchanged_by_failure(self):
             checkpoint = self._checkpoint()
             resume = self.__dict__.pop("_resume", None) if self.warm_start else None
@@ -232,7 +244,28 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         }
 
     def _default_estimator(self) -> Any:
-        return default_tree() if self.estimator is None else self.estimator
+        return self._default_tree() if self.estimator is None else self.estimator
+
+    def _tree_parameters(self) -> dict[str, Any]:
+        """The parameters of the default trees that are not left to "auto"."""
+        values = {name: getattr(self, name) for name in TREE_PARAMETERS}
+        return {k: v for k, v in values.items() if not (isinstance(v, str) and v == "auto")}
+
+    def _default_tree(self) -> HistTreeClassifier:
+        given, defaults = self._tree_parameters(), dict(self._trees)
+        if "max_depth" in given or "max_leaf_nodes" in given:
+            defaults |= {"max_depth": None, "max_leaf_nodes": None}
+        return HistTreeClassifier(**(defaults | given))
+
+    def _check_trees(self) -> None:
+        """Refuse parameters of the default trees where there is another estimator."""
+        given = self._tree_parameters()
+        if self.estimator is not None and given:
+            name, value = next(iter(given.items()))
+            raise ValueError(
+                f"{name}={value!r} is for the booster's own trees, but estimator={self.estimator!r} is "
+                f"given: set {name} on the estimator, or leave the estimator out"
+            )
 
     def _own_trees(self) -> bool:
         return isinstance(self._default_estimator(), HistTreeClassifier)
@@ -291,7 +324,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         """Set parameters; ``estimator__...`` reaches into the default tree too."""
         deep = any(name.startswith("estimator__") for name in params)
         if deep and params.get("estimator", self.estimator) is None:
-            params["estimator"] = default_tree()
+            params["estimator"] = self._default_tree()
+            params |= {name: "auto" for name in TREE_PARAMETERS if name not in params}
         return super().set_params(**params)
 
     def _allows_nan(self) -> bool:

@@ -22,6 +22,7 @@ from maboost.boosting.loop import Run
 from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 from maboost.boosting.rounding import at_most
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described, told_change
 
@@ -77,6 +78,8 @@ _FREE = {
 def fixed_parameters(model: Any) -> dict[str, str]:
     """The parameters of a classifier and of its trees that stay the same while a fit goes on, described."""
     own, of_trees = model.get_params(deep=False), model._default_estimator().get_params()
+    for name in TREE_PARAMETERS:  # "auto" is what the trees have
+        del own[name]
     params = own | of_trees | own  # the seed is the classifier's
     return {name: described(value) for name, value in params.items() if name not in _FREE}
 

@@ -35,10 +35,12 @@ def boost_stream(
 ) -> None:
     """All rounds of a fit on a stream; leaves a fitted `model`."""
     model._heaviest, model._hypotheses, model.history_ = 0, [], History()
+    model.early_stopping_ = False  # a stream has no validation rows
+    model._most_rounds = model._rounds_asked()
     model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0
     began, reason = time.perf_counter(), ""
     interrupts, sample = Interrupts(), Filtered()
-    with interrupts.deferred(), Progress(int(model.verbose), model.n_estimators) as progress:
+    with interrupts.deferred(), Progress(int(model.verbose), model._most_rounds) as progress:
         try:
             while not reason:
                 t = len(model._hypotheses) + 1
@@ -92,8 +94,8 @@ def _reason(model: Any, stream: Filter, sample: Filtered, size: int, began: floa
     last = model.history_.records[-1] if done else None
     if last and model.target_error is not None and last.error_bound <= model.target_error:
         return f"target_error={model.target_error:g} is certified by the acceptance rate"
-    if done >= model.n_estimators:
-        return f"n_estimators={model.n_estimators} rounds are done"
+    if done >= model._most_rounds:
+        return f"n_estimators={model._most_rounds} rounds are done"
     if model.max_seconds is not None and time.perf_counter() - began >= model.max_seconds:
         return f"max_seconds={model.max_seconds:g} has passed"
     if sample.accepted < size:

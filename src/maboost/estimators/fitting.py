@@ -46,6 +46,7 @@ from maboost.estimators.suspects import Evidence
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights
 from maboost.learners.base import WeakLearner
+from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described, told_change
 from maboost.threads import Threads, available_threads
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
 __all__ = ["Fitting", "Sources", "classes_among"]
+
+
+# early_stopping="auto" and n_estimators="auto"
+_MANY_ROWS, _ROUNDS, _ROUNDS_UNTIL_STOPPED = 10_000, 100, 300
 
 
 class Sources(NamedTuple):
@@ -71,8 +76,9 @@ class Fitting(Voting):
 
     _comm: Communicator = SerialCommunicator()
     _codes: Any
-    n_estimators: int
-    early_stopping: bool
+    n_estimators: Any
+    early_stopping: Any
+    early_stopping_: bool
     validation_fraction: float
     n_iter_no_change: int
     tol: float
@@ -113,7 +119,9 @@ class Fitting(Voting):
         self.classes_ = rows.classes
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
-        if validation is None and self.early_stopping and len(rows.classes) > 1:
+        self.early_stopping_ = self._stops_early(rows, validation)
+        self._most_rounds = self._rounds_asked()
+        if validation is None and self.early_stopping_ and len(rows.classes) > 1:
             seed = resume["seed"] if resume else stored.seed if stored else None
             if seed is None:
                 seed = int(random_state.randint(2**31 - 1))
@@ -139,6 +147,19 @@ class Fitting(Voting):
             }
         self._finish(run, rows, reason)
         return self
+
+    def _stops_early(self, rows: TrainingRows, validation: Validation | None) -> bool:
+        """What `early_stopping` comes to for these rows."""
+        if self.early_stopping != "auto":
+            return bool(self.early_stopping)
+        return validation is not None or (
+            counted_rows(rows.weights.scaled, rows.comm) >= _MANY_ROWS
+        )
+
+    def _rounds_asked(self) -> int:
+        if self.n_estimators != "auto":
+            return int(self.n_estimators)
+        return _ROUNDS_UNTIL_STOPPED if self.early_stopping_ else _ROUNDS
 
     def _checkpoint(self) -> Checkpoint | None:
         """The file in which this fit keeps its state, if there is one."""
@@ -241,9 +262,9 @@ class Fitting(Voting):
                 "warm_start=False"
             )
         done = len(resume["hypotheses"])
-        if self.n_estimators < done:
+        if self._most_rounds < done:
             raise ValueError(
-                f"n_estimators={self.n_estimators} is less than the {done} rounds already done; with "
+                f"n_estimators={self._most_rounds} is less than the {done} rounds already done; with "
                 "warm_start=True it is the total number of rounds"
             )
         run.restore(resume["run"])
@@ -254,7 +275,7 @@ class Fitting(Voting):
         stops: list[Stop] = []
         if self.target_error is not None:
             stops.append(TargetError(float(self.target_error)))
-        if self.early_stopping:
+        if self.early_stopping_:
             stops.append(NoImprovement(self.n_iter_no_change, float(self.tol)))
         stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
         if stopped:  # a fit that goes on where another one stopped
@@ -271,8 +292,8 @@ class Fitting(Voting):
         Where it was not, the run has moved further than the model, and none can go on from there.
         """
         stops, score = self._stops(began), Score.of(self.scoring, self, run, rows.classes)
-        progress = Progress(int(self.verbose), self.n_estimators)
-        tasks = Tasks(self, self.n_estimators, rows)
+        progress = Progress(int(self.verbose), self._most_rounds)
+        tasks = Tasks(self, self._most_rounds, rows)
         last = self.history_.records[-1:]
         reason = self._reason_to_stop(last[0], stops) if last else None
         interrupts, whole = Interrupts(), True
@@ -310,8 +331,8 @@ class Fitting(Voting):
 
     def _reason_to_stop(self, record: Record, stops: list[Stop]) -> str | None:
         reasons = [reason for stop in stops if (reason := stop(record))]
-        if not reasons and record.round >= self.n_estimators:
-            reasons = [f"n_estimators={self.n_estimators} rounds are done"]
+        if not reasons and record.round >= self._most_rounds:
+            reasons = [f"n_estimators={self._most_rounds} rounds are done"]
         return reasons[0] if reasons else None
 
     def _so_far(self) -> dict[str, Any]:
@@ -330,7 +351,7 @@ class Fitting(Voting):
         done = self.best_iteration_ = len(self._hypotheses)
         if run.validation is not None and done:
             self.best_iteration_ = best_round(self.history_["val_score"])
-        self.n_iter_ = self.best_iteration_ if self.early_stopping else done
+        self.n_iter_ = self.best_iteration_ if self.early_stopping_ else done
         self._hypotheses = self._hypotheses[: self.n_iter_]
         self.estimator_weights_ = self.history_["step"].astype(float)[: self.n_iter_]
         self._keep_rows(run, rows)

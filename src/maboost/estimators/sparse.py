@@ -34,12 +34,13 @@ class SparseBoostClassifier(BoostingClassifier):
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier; one whose `fit` takes no `sample_weight` is served by seeded
-        weighted resampling. None means
-        ``HistTreeClassifier(max_depth=3, min_weight_fraction_leaf=1e-6)``, a histogram tree.
-    n_estimators : int, default=100
-        The largest number of rounds.
-    learning_rate : float in (0, 1], default=1.0
-        Factor on every step. Smaller steps gain less each, so that more rounds are needed.
+        weighted resampling. None means a histogram tree, a :class:`HistTreeClassifier` with the
+        parameters below in which no leaf weighs less than a millionth of the distribution.
+    n_estimators : int or "auto", default="auto"
+        The largest number of rounds. "auto" is 300 with early stopping, and 100 without.
+    learning_rate : float in (0, 1], default=0.1
+        Factor on every step. Small steps gain less each, so that they need more rounds, and follow
+        wrong labels less.
     kappa : float in (0, 1], default=1.0
         1 is no explicit l1 penalty; smaller values pull all weights towards zero, with shorter steps,
         and may end the run when all are zero.
@@ -54,6 +55,11 @@ class SparseBoostClassifier(BoostingClassifier):
         none, all rows are shown. Not together with `trim`.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
         The step of largest gain, the step of the proofs, or the step of Theorem 2.
+    max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
+        Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
+        :class:`HistTreeClassifier`. Here "auto" is any depth, 15 leaves, and 20 rows a leaf (a fiftieth
+        of the rows where there are fewer than 1,000). Giving only one of `max_depth` and
+        `max_leaf_nodes` lifts the other limit. They cannot be given together with an `estimator`.
     response : {"votes", "proba"}, default="votes"
         Whether an estimator's `predict` or its `predict_proba` (2p - 1) is boosted. A
         `HistTreeClassifier` has its own `response`.
@@ -64,14 +70,16 @@ class SparseBoostClassifier(BoostingClassifier):
         and all rows where an eighth of them is not enough
         (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
         always measured on all rows.
-    early_stopping : bool, default=False
-        Stop when the validation score no longer rises, and keep the rounds up to the best. The rows
-        that watch are `X_val` where `fit` is given them, otherwise held out of X.
+    early_stopping : bool or "auto", default="auto"
+        Stop when the validation score no longer rises, and keep the rounds up to the best. The
+        validation rows are `X_val` where `fit` is given them, otherwise rows held out of X. "auto"
+        stops early from 10,000 rows on (`min_samples_leaf` says how rows are counted), or where there
+        is an `X_val`.
     validation_fraction : float in (0, 1), default=0.1
         Share of every class to hold out, chosen by a seeded hash of the rows' values: equal rows stay
         together, and neither order nor repetition changes the choice. With `groups` in `fit`, whole
         groups.
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=20
         Rounds without a rise of more than `tol` before stopping.
     tol : float, default=1e-7
         The smallest rise that counts.
@@ -159,17 +167,24 @@ class SparseBoostClassifier(BoostingClassifier):
         self,
         estimator: Any = None,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
+        n_estimators: int | Literal["auto"] = "auto",
+        learning_rate: float = 0.1,
         kappa: float = 1.0,
         l1_decay: float | None = None,
         sparsity: float | None = None,
         step: Any = "corrective",
+        max_depth: int | Literal["auto"] | None = "auto",
+        max_leaf_nodes: int | Literal["auto"] | None = "auto",
+        min_samples_leaf: int | Literal["auto"] = "auto",
+        max_features: Any = "auto",
+        max_bins: int | Literal["auto"] = "auto",
+        categorical_features: Any = "auto",
+        monotonic_cst: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
-        early_stopping: bool = False,
+        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        n_iter_no_change: int = 20,
         tol: float = 1e-7,
         scoring: Any = "neg_log_loss",
         target_error: float | None = None,
@@ -190,6 +205,13 @@ class SparseBoostClassifier(BoostingClassifier):
         self.l1_decay = l1_decay
         self.sparsity = sparsity
         self.step = step
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
         self.response = response
         self.trim = trim
         self.early_stopping = early_stopping

@@ -22,20 +22,32 @@ from maboost.estimators.table import CategoryCodes, categorical_mask, checked_da
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
+from maboost.learners.tree.packing import counted_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.threads import Threads, available_threads
 
-__all__ = ["HistTreeClassifier"]
+__all__ = ["TREE_PARAMETERS", "HistTreeClassifier"]
 
 Array = NDArray[np.float64]
+
+_LEAST_ROWS, _LEAST_SHARE = 20, 50  # min_samples_leaf="auto": 20 rows, or one row of 50
+
+
+# parameters of trees that the boosters have as well; "auto" leaves them as they are
+TREE_PARAMETERS = (
+    "max_depth", "max_leaf_nodes", "min_samples_leaf", "max_features", "max_bins", "categorical_features",
+    "monotonic_cst",
+)  # fmt: skip
 
 
 class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     """A decision tree on binned features, made for boosting under extreme weights.
 
     Weights are summed in fixed point, so that the tree is the same for any order of rows and any
-    number of threads, and a weight of 2 is the row twice. Only `min_samples_leaf` counts rows, and so does
-    the way of missing values at a node that had none in the fit: they go to the side of more rows.
+    number of threads, and a weight of 2 beside weights of 1 is the row twice. Rules that count rows
+    (`min_samples_leaf`, and the price of splits by many categories) count a row as often as it would be
+    repeated where all weights are whole multiples of the lightest, up to 255. With other weights they
+    count every row once.
 
     Parameters
     ----------
@@ -43,8 +55,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         1 is a stump. None means no limit; then `max_leaf_nodes` or `min_samples_leaf` should be one.
     max_leaf_nodes : int or None, default=None
         Grow the best leaf first up to so many; None grows level by level.
-    min_samples_leaf : int, default=1
-        Rows (a true count, not weight) that a leaf must hold.
+    min_samples_leaf : int or "auto", default=1
+        Rows that a leaf must hold, a count and not a weight; "auto" is 20, or a fiftieth of the rows
+        where there are fewer than 1,000.
     min_weight_fraction_leaf : float in [0, 0.5), default=0.0
         Share of the total weight that a leaf must hold.
     max_bins : int in [2, 255], default=255
@@ -58,7 +71,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         vote. The splitting criterion goes with it: weighted variance, or the edge.
     categorical_features : "from_dtype", None, mask or list, default="from_dtype"
         Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
-        splits are subsets of categories. Categories not seen in the fit are treated as missing.
+        splits are subsets of categories; a real-valued split by m of them has to gain m - 2 mean row
+        weights more than one by a number, since m answers fit that much noise
+        (:mod:`maboost.learners.tree.splitting`). Categories not seen in the fit are treated as missing.
     monotonic_cst : array or dict of {-1, 0, 1} or None, default=None
         Direction a feature may have on the answer, in the order of the columns or by their names; two
         classes and real responses only, and 0 for categorical features.
@@ -88,7 +103,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left"), None],
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
-        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "min_weight_fraction_leaf": [Interval(Real, 0, 0.5, closed="left")],
         "max_bins": [Interval(Integral, 2, 255, closed="both")],
         "max_features": [
@@ -115,7 +130,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         max_depth: int | None = 3,
         *,
         max_leaf_nodes: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int | Literal["auto"] = 1,
         min_weight_fraction_leaf: float = 0.0,
         max_bins: int = 255,
         max_features: Any = None,
@@ -149,7 +164,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         rules = GrowthRules(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=min(int(self.min_samples_leaf), sys.maxsize // 2),
+            min_samples_leaf=self._least_rows(base, comm or SerialCommunicator()),
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             features_per_tree=_number(self.max_features_per_tree, columns),
             features_per_node=_number(self.max_features, columns),
@@ -164,6 +179,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             threads,
             comm=comm or SerialCommunicator(),
         )
+
+    def _least_rows(self, base: Array, comm: Communicator) -> int:
+        """The rows that a leaf must hold."""
+        if self.min_samples_leaf == "auto":
+            return min(_LEAST_ROWS, max(1, counted_rows(base, comm) // _LEAST_SHARE))
+        return min(int(self.min_samples_leaf), sys.maxsize // 2)
 
     def _monotone(
         self, columns: int, n_classes: int, categorical: NDArray[np.bool_], names: Any

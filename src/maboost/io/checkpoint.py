@@ -289,9 +289,9 @@ def _check_history(records: History, run: Run) -> None:
 
 def _check_rounds(model: Any, path: str) -> None:
     done = len(model._hypotheses)
-    if model.n_estimators < done:
+    if model._most_rounds < done:
         raise ValueError(
-            f"n_estimators={model.n_estimators} is less than the {done} rounds of "
+            f"n_estimators={model._most_rounds} is less than the {done} rounds of "
             f"checkpoint={path!r}; with resume=True it is the total number of rounds"
         )
 

@@ -176,7 +176,7 @@ def _on_new_rows(subject: Subject) -> str:
     if error is not None:
         chosen = (
             ", but the number of rounds was chosen on them, so that this is a little too good"
-            if subject.model.early_stopping
+            if subject.model.early_stopping_
             else ""
         )
         parts.append(

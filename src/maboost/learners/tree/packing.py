@@ -16,16 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator
+from maboost.comm import Communicator, global_count
 from maboost.content import whole_weights
 from maboost.jit import kernel
 from maboost.learners.tree.layout import CELL
 from maboost.threads import PICKED, Threads
 
-__all__ = ["Packing", "channels_of", "copies_of", "pack_rewards", "pack_weights"]
+__all__ = ["Packing", "channels_of", "copies_of", "counted_rows", "pack_rewards", "pack_weights"]
 
 Array = NDArray[np.float64]
 
+_MOST_COPIES = 255
 _WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
 
 
@@ -51,12 +52,18 @@ def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
 
     None where all weigh the same, or some do not.
     """
-    found = whole_weights(base, 255, comm)
+    found = whole_weights(base, _MOST_COPIES, comm)
     if found is None:
         return None
     whole, _ = found
     alike = comm.allreduce(np.array([np.all(whole == 1)], dtype=np.int64), "min")[0]
     return None if alike else whole.astype(np.uint8)
+
+
+def counted_rows(base: Array, comm: Communicator) -> int:
+    """The number of rows over all shards, each counted as often as it would have to be repeated."""
+    found = whole_weights(base, _MOST_COPIES, comm)
+    return global_count(len(base) if found is None else int(found[0].sum()), comm)
 
 
 @kernel
