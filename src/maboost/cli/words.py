@@ -48,8 +48,8 @@ _PHRASES = [
     (r"error_limits names", "--domain-limit names"),
     (r"max_bins=(\d+)", r"\1"),
     (
-        r"merge rare ones, or turn the column into numbers",
-        "merge rare ones, take the column as numbers (without --categorical), or leave it out by --drop",
+        r" \(rare_categories_ lists them\): (.*), or leave out a column that identifies rows",
+        r" ('maboost inspect' lists them): \1, or --drop a column that identifies rows",
     ),
     (r"(?<!\S)resume=True", "--resume"),
     (r"(?<!\S)resume=False", "--no-resume"),

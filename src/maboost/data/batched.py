@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from maboost.content import hash_rows
 from maboost.data.binned import Cache
 from maboost.data.files import TableError
-from maboost.data.stored import OnBatch, Rows, silent
+from maboost.data.stored import Columns, OnBatch, Rows, silent
 from maboost.threads import Threads
 
 __all__ = ["BatchedTable", "batches", "print_of"]
@@ -51,7 +51,7 @@ class BatchedTable(Rows):
     def all_rows(self) -> int:
         return self.count
 
-    def all_blocks(self, columns: slice) -> Iterator[Array]:
+    def all_blocks(self, columns: Columns) -> Iterator[Array]:
         for at, (before, batch) in enumerate(zip_longest(self.prints, batches(self.source))):
             block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
             if block is None or print_of(block) != before:

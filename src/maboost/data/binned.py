@@ -16,9 +16,11 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.content import hash_rows, merged_weights, sampled_rows
+from maboost.comm import SerialCommunicator
+from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
 from maboost.data.files import TableError
-from maboost.learners.tree.binning import Bins, bin_rows, bins_of
+from maboost.learners.tree.binning import Bins, bin_rows, bins_of, bins_of_categories
+from maboost.learners.tree.distinct import Weighted, distinct
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
 from maboost.writing import naming
@@ -31,6 +33,7 @@ __all__ = ["BinningSample", "Cache"]
 Array = NDArray[np.float64]
 
 CELLS = 1 << 22  # of the sample held at a time: its columns are read in groups
+_UNCOUNTED = 1 << 18  # cells of categories held before they are counted
 
 
 @dataclass(frozen=True)
@@ -79,17 +82,64 @@ class BinningSample:
 
     def bins(self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None) -> Bins:
         """The bins of the table, the same as of all rows in memory; a group of columns at a time."""
-        first = np.arange(len(self.rows))
+        first, sampled = np.arange(len(self.rows)), weights
         if not self.whole:
-            first, weights = merged_weights(self.hashes, self.rows, weights)
+            first, sampled = merged_weights(self.hashes, self.rows, weights)
         columns = len(self.table.features)
         is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
         edges: list[Array] = []
+        rare: dict[int, Array] = {}
         group = max(CELLS // len(self.rows), 1)
         for start in range(0, columns, group):
             part = slice(start, start + group)
-            edges += bins_of(self.values(part)[first], weights, max_bins, is_category[part]).edges
-        return Bins(edges, is_category)
+            found = bins_of(self.values(part)[first], sampled, max_bins, is_category[part])
+            edges += found.edges
+            rare |= {start + j: codes for j, codes in found.rare.items()}
+        bins = Bins(edges, is_category, rare)
+        if self.whole or not is_category.any():
+            return bins
+        at = np.flatnonzero(is_category)
+        counted = self._categories(at, weights)
+        return bins_of_categories(
+            bins, at, lambda some: counted[some.start : some.stop], max_bins, len(weights)
+        )
+
+    def _categories(self, at: NDArray[np.intp], weights: Array) -> list[Weighted]:
+        """The categories in columns of all rows and their weights as integers, from one pass."""
+        grid, _ = integer_weights(weights, SerialCommunicator())
+        counted = [_Counter() for _ in at]
+        start = 0
+        for block in self.table.blocks("counting categories", at):
+            its = grid[start : start + len(block)]
+            start += len(block)
+            for counter, column in zip(counted, block.T, strict=True):
+                seen = ~np.isnan(column)
+                counter.add(column[seen] + 0.0, its[seen])
+        return [counter.result() for counter in counted]
+
+
+class _Counter:
+    """Sums of weights by value, in memory that grows with the distinct values and not with the rows."""
+
+    def __init__(self) -> None:
+        self._parts: list[Weighted] = []
+        self._held = self._counted = 0
+
+    def add(self, values: Array, weights: NDArray[np.int64]) -> None:
+        """Count more values."""
+        self._parts.append(distinct(values, weights))
+        self._held += len(self._parts[-1][0])
+        if self._held > 2 * self._counted + _UNCOUNTED:
+            self.result()
+
+    def result(self) -> Weighted:
+        """The distinct values in order, and the weight of each."""
+        values = np.concatenate([values for values, _ in self._parts] or [np.empty(0)])
+        held = [weights for _, weights in self._parts] or [np.empty(0, dtype=np.int64)]
+        counted = distinct(values, np.concatenate(held))
+        self._parts, self._held = [counted], len(counted[0])
+        self._counted = self._held
+        return counted
 
 
 ROWS, COLUMNS = "rows.bin", "columns.bin"
@@ -231,4 +281,7 @@ def _key(table: Rows, bins: Bins) -> str:
     for edges in bins.edges:
         digest.update(np.ascontiguousarray(edges).tobytes())
         digest.update(b"|")
+    for column, codes in bins.rare.items():
+        digest.update(repr(column).encode())
+        digest.update(np.ascontiguousarray(codes).tobytes())
     return digest.hexdigest()

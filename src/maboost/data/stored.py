@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Columns = slice | NDArray[np.intp]  # positions of features
 
 BATCH = 1 << 16  # rows at a time at most
 BATCH_CELLS = 1 << 20
@@ -169,11 +170,11 @@ class Rows:
         keep[np.flatnonzero(keep)] = chosen
         return replace(self, keep=keep)
 
-    def all_blocks(self, columns: slice) -> Iterator[Array]:
+    def all_blocks(self, columns: Columns) -> Iterator[Array]:
         """Some features of all rows as floats, a batch at a time."""
         raise NotImplementedError
 
-    def blocks(self, purpose: str, columns: slice = slice(None)) -> Iterator[Array]:
+    def blocks(self, purpose: str, columns: Columns = slice(None)) -> Iterator[Array]:
         """Some features of the kept rows, a batch at a time."""
         at, done, total = 0, 0, self.rows
         for block in self.all_blocks(columns):
@@ -186,10 +187,15 @@ class Rows:
                 yield block
                 self.watch(purpose, done, total)
 
-    def _refuse_infinity(self, block: Array, columns: slice) -> None:
+    def names_of(self, columns: Columns) -> list[str]:
+        """The names of some features."""
+        chosen = np.arange(len(self.features))[columns]
+        return [self.features[j] for j in chosen.tolist()]
+
+    def _refuse_infinity(self, block: Array, columns: Columns) -> None:
         found = np.flatnonzero(np.isinf(block).any(axis=0))
         if found.size:
-            name = self.features[columns][int(found[0])]
+            name = self.names_of(columns)[int(found[0])]
             raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
 
     def fingerprint(self) -> str:
@@ -326,8 +332,8 @@ class StoredTable(Rows):
                 for batch in reader.iter_batches(size, groups, columns):
                     yield with_types(batch, schema, fragment.path)
 
-    def all_blocks(self, columns: slice) -> Iterator[Array]:
-        names = self.features[columns]
+    def all_blocks(self, columns: Columns) -> Iterator[Array]:
+        names = self.names_of(columns)
         codes = None if self.codes is None else self.codes.of_columns(names)
         for table in self.small_tables(names):
             numbers = table if codes is None else codes.applied(table)

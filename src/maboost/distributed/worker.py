@@ -140,7 +140,8 @@ def model_digest(model: Any) -> bytes:
     for hypothesis in model._hypotheses:
         tree = hypothesis.tree
         asked = tree.feature, tree.threshold, tree.missing_left, tree.category_set, *tree.categories
-        for array in (*asked, tree.left, tree.value):
+        rare = (tree.rare or {}).values()
+        for array in (*asked, tree.left, tree.value, *rare):
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
 

@@ -276,7 +276,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             estimator._validate_params()
             names = getattr(self, "feature_names_in_", None)
             mask = categorical_mask(
-                estimator.categorical_features, self._codes, names, X.shape[1], estimator.max_bins
+                estimator.categorical_features, self._codes, names, X.shape[1]
             )
             return estimator.weak_learner(
                 X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names

@@ -78,6 +78,8 @@ def _add_round(
     if found is None:
         return "no edge can be told from chance on the rows the stream gave"
     hypothesis, edge, used = found
+    if not model._hypotheses:
+        model._warn_of_rare(hypothesis.tree.rare)
     step = float(model.learning_rate) * math.atanh(min(edge, 1.0 - 1e-12))
     record = _record(
         len(model._hypotheses) + 1, edge, step, sample, used, time.perf_counter() - began

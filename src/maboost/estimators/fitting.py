@@ -43,6 +43,7 @@ from maboost.estimators.holdout import held_out, places
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence
+from maboost.estimators.table import warn_of_rare
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights
 from maboost.learners.base import WeakLearner
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
 __all__ = ["Fitting", "Sources", "classes_among"]
+
+Array = NDArray[np.float64]
 
 
 # early_stopping="auto" and n_estimators="auto"
@@ -131,6 +134,7 @@ class Fitting(Voting):
         if len(self.classes_) == 1:
             return self._finish_constant(rows, sources)
         run = self._new_run(booster, rows, validation, sources.groups if sources else None)
+        self._warn_of_rare(run.finder.producer.rare)
         self.certificate_ = self._first_certificate(run, sources)
         if self.warm_start:
             self._continue(run, rows, resume)
@@ -160,6 +164,12 @@ class Fitting(Voting):
         if self.n_estimators != "auto":
             return int(self.n_estimators)
         return _ROUNDS_UNTIL_STOPPED if self.early_stopping_ else _ROUNDS
+
+    def _warn_of_rare(self, rare: dict[int, Array]) -> None:
+        """Warn if rare categories share a bin."""
+        if rare:  # only the library's own trees have bins
+            max_bins = int(self._default_estimator().max_bins)
+            warn_of_rare(self._named_categories(rare), max_bins, stacklevel=7)
 
     def _checkpoint(self) -> Checkpoint | None:
         """The file in which this fit keeps its state, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CategoryCodes",
+    "RareCategoriesWarning",
     "categorical_mask",
     "categories_of",
     "checked_data",
     "float_values",
     "in_order",
+    "rare_categories",
+    "warn_of_rare",
 ]
 
 Array = NDArray[np.float64]
+
+_MOST_WARNED = 5  # columns that a warning names
 
 # before, scikit-learn read the names of columns by the interchange protocol, which polars 2 has no more
 _READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
@@ -206,7 +212,7 @@ def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def categorical_mask(
-    categorical_features: Any, codes: CategoryCodes, names: Any, columns: int, max_bins: int
+    categorical_features: Any, codes: CategoryCodes, names: Any, columns: int
 ) -> NDArray[np.bool_]:
     """Which columns are categorical, from the parameter `categorical_features`."""
     mask = np.zeros(columns, dtype=bool)
@@ -222,18 +228,59 @@ def categorical_mask(
     elif categorical_features is not None:
         mask[_chosen(np.asarray(categorical_features), names, columns)] = True
     for name, j in coded.items():
-        count = len(codes.categories[name])
-        if mask[j] and count > max_bins:
-            raise ValueError(
-                f"column {name!r} has {count} categories; at most max_bins={max_bins} are possible: "
-                "merge rare ones, or turn the column into numbers"
-            )
         if dtypes[name] == "String" and not mask[j]:
             raise ValueError(
                 f"column {name!r} is text, but categorical_features leaves it out: name it there, or "
                 "turn it into numbers"
             )
     return mask
+
+
+class RareCategoriesWarning(UserWarning):
+    """A column has more categories than `max_bins`, so that the rare ones share a bin."""
+
+
+def rare_categories(
+    rare: dict[int, Array], codes: CategoryCodes, names: Any
+) -> dict[Any, list[Any]]:
+    """The categories that share a bin, by the name of their column, or its position if it has none.
+
+    Parameters
+    ----------
+    rare : dict
+        By position of the column the codes of these categories.
+    codes : CategoryCodes
+    names : sequence or None
+        The names of all columns.
+    """
+    known = list(codes.dtypes or ()) or (None if names is None else list(names))
+    found = {}
+    for j, values in sorted(rare.items()):
+        name = j if known is None else known[j]
+        categories = codes.categories.get(name)
+        numbers = values.tolist()
+        found[name] = numbers if categories is None else [categories[int(v)] for v in numbers]
+    return found
+
+
+def warn_of_rare(rare: dict[Any, list[Any]], max_bins: int, stacklevel: int) -> None:
+    """Warn of columns whose rare categories, as :func:`rare_categories` returns them, share a bin."""
+    if not rare:
+        return
+    columns = [
+        f"column {name!r} has {max_bins - 1 + len(its)} categories, of which the {len(its)} of least "
+        "weight share a bin"
+        for name, its in rare.items()
+    ]
+    shown = columns[:_MOST_WARNED]
+    if len(columns) > len(shown):
+        shown.append(f"and so on in {len(columns) - len(shown)} more columns")
+    warnings.warn(
+        f"more categories than max_bins={max_bins}: {'; '.join(shown)} (rare_categories_ lists them): "
+        "group categories that belong together, or leave out a column that identifies rows",
+        RareCategoriesWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:

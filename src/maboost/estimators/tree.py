@@ -18,7 +18,13 @@ from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
 from maboost.estimators.labels import check_labels, label_array
-from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
+from maboost.estimators.table import (
+    CategoryCodes,
+    categorical_mask,
+    checked_data,
+    rare_categories,
+    warn_of_rare,
+)
 from maboost.estimators.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
@@ -61,7 +67,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     min_weight_fraction_leaf : float in [0, 0.5), default=0.0
         Share of the total weight that a leaf must hold.
     max_bins : int in [2, 255], default=255
-        Bins a feature; missing values have one of their own.
+        Bins a feature; missing values have one of their own. A categorical column may have more
+        categories: the ``max_bins - 1`` of most weight have a bin each, and the others share one.
     max_features : int, float in (0, 1], "sqrt" or None, default=None
         Features drawn at each node.
     max_features_per_tree : likewise, default=None
@@ -73,7 +80,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
         splits are subsets of categories; a real-valued split by m of them has to gain m - 2 mean row
         weights more than one by a number, since m answers fit that much noise
-        (:mod:`maboost.learners.tree.splitting`). Categories not seen in the fit are treated as missing.
+        (:mod:`maboost.learners.tree.splitting`). If a column has more categories than
+        `max_bins`, the rare ones share a bin (see `rare_categories_`). Categories not seen in the fit are
+        treated as missing.
     monotonic_cst : array or dict of {-1, 0, 1} or None, default=None
         Direction a feature may have on the answer, in the order of the columns or by their names; two
         classes and real responses only, and 0 for categorical features.
@@ -89,6 +98,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         The tree as flat arrays.
     feature_importances_ : array
         Gain by feature.
+    rare_categories_ : dict
+        By column (its name, or its position if it has none) the list of the categories that share a bin.
+        Empty if no column has more than `max_bins` categories.
     n_features_in_, feature_names_in_
 
     Examples
@@ -244,9 +256,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         K = max(len(self.classes_), 2)
         names = getattr(self, "feature_names_in_", None)
-        mask = categorical_mask(
-            self.categorical_features, self._codes, names, X.shape[1], self.max_bins
-        )
+        mask = categorical_mask(self.categorical_features, self._codes, names, X.shape[1])
         threads = Threads(available_threads(self.n_jobs))
         learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads, names=names)
         producer = learner.prepare(X, codes, K)
@@ -258,6 +268,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             rewards = Game(codes, K).rewards(np.repeat(shown / (K - 1), K - 1))
         found = producer.produce(shown, None, rewards, check_random_state(self.random_state))
         self.tree_ = found.tree
+        warn_of_rare(self.rare_categories_, int(self.max_bins), stacklevel=3)
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -287,6 +298,13 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         """Gain by feature, summing to one."""
         check_is_fitted(self, "tree_")
         return self.tree_.importances(self.n_features_in_)
+
+    @property
+    def rare_categories_(self) -> dict[Any, list[Any]]:
+        """By column the categories that share a bin."""
+        check_is_fitted(self, "tree_")
+        names = getattr(self, "feature_names_in_", None)
+        return rare_categories(self.tree_.rare or {}, self._codes, names)
 
     def get_n_leaves(self) -> int:
         """Number of leaves."""

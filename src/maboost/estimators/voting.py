@@ -22,6 +22,7 @@ from maboost.boosting.history import History
 from maboost.data.files import TableError
 from maboost.data.stored import is_stored, named_column
 from maboost.estimators.labels import label_array, unknown_labels
+from maboost.estimators.table import CategoryCodes, rare_categories
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
@@ -53,6 +54,7 @@ class Voting:
     n_jobs: int | None
     _hypotheses: list[Any]
     _heaviest: int
+    _codes: CategoryCodes
 
     def _checked_rows(self, X: Any) -> Any:
         raise NotImplementedError
@@ -128,12 +130,16 @@ class Voting:
         return votes[:, 0] if len(self.classes_) == 2 else votes
 
     def _forest(self) -> Forest | None:
-        """All trees as one forest, laid out when they are first asked; None if not all are trees."""
+        """All trees as one forest, laid out when they are first asked.
+
+        None if not all are trees, or if they know different categories, as those of a stream may.
+        """
         hypotheses = self._hypotheses
         known, count, forest = _FORESTS.get(self, (None, 0, None))
         if known is not hypotheses or count != len(hypotheses):
             trees = [h.tree for h in hypotheses if isinstance(h, TreeHypothesis)]
-            forest = Forest.of(trees) if trees and len(trees) == len(hypotheses) else None
+            alike = len(trees) == len(hypotheses) and all(map(trees[0].categories_as, trees[1:]))
+            forest = Forest.of(trees) if trees and alike else None
             _FORESTS[self] = hypotheses, len(hypotheses), forest
         return forest
 
@@ -333,6 +339,26 @@ class Voting:
         """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
         check_is_fitted(self)
         return 0.5 * (1.0 - self.history_["edge"].astype(float)[: len(self._hypotheses)])
+
+    @property
+    def rare_categories_(self) -> dict[Any, list[Any]]:
+        """By column the categories that share a bin, as there are more than `max_bins`.
+
+        The keys are names of columns, or positions where they have none. It is empty if no column has that
+        many, for a model without rounds, and for estimators other than HistTreeClassifier. In a model of a
+        stream every round finds bins of its own; then all categories are listed that share one in any round.
+        """
+        check_is_fitted(self)
+        found: dict[int, Array] = {}
+        trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
+        for rare in {id(tree.rare): tree.rare or {} for tree in trees}.values():
+            for column, codes in rare.items():
+                found[column] = np.union1d(found.get(column, codes), codes)
+        return self._named_categories(found)
+
+    def _named_categories(self, rare: dict[int, Array]) -> dict[Any, list[Any]]:
+        """Categories by column, as the user knows both."""
+        return rare_categories(rare, self._codes, getattr(self, "feature_names_in_", None))
 
     @property
     def feature_importances_(self) -> Array:

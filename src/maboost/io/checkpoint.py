@@ -40,7 +40,7 @@ from maboost.writing import remove_parts, whole_file
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
-SCHEMA = 4
+SCHEMA = 5
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
 _NOT_TOLD = ("base", "threads", "comm")

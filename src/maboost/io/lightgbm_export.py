@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.io.parts import Part, parts_by_round
+from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -121,7 +122,8 @@ def _names(model: Any) -> list[str]:
 def _known(model: Any, rounds: list[list[Part]]) -> dict[int, Array]:
     """The codes of the columns that some node asks for categories."""
     asked = {int(part.feature[node]) for parts in rounds for part in parts for node in part.members}
-    return {j: model._hypotheses[0].tree.known[j] for j in sorted(asked)}
+    tree, rare = model._hypotheses[0].tree if asked else None, rounds[0][0].rare
+    return {j: levels_of(tree.known[j], rare.get(j))[0] for j in sorted(asked)}
 
 
 def _check_codes(known: dict[int, Array], model: Any) -> None:
@@ -201,13 +203,18 @@ def _sets(part: Part) -> tuple[list[int], list[int], Array]:
     """Category sets as bits: where each begins, the 32-bit words, and thresholds that number the sets."""
     boundaries, words, threshold = [0], [], part.threshold.copy()
     for i, (node, members) in enumerate(part.members.items()):
-        codes = members.astype(np.int64)
+        codes = _with_rare(members, part.rare.get(int(part.feature[node]))).astype(np.int64)
         bits = np.zeros(int(codes.max(initial=0)) // 32 + 1, dtype=np.uint32)
         np.bitwise_or.at(bits, codes // 32, np.uint32(1) << (codes % 32).astype(np.uint32))
         words += bits.tolist()
         boundaries.append(len(words))
         threshold[node] = i
     return boundaries, words, threshold
+
+
+def _with_rare(members: Array, rare: Array | None) -> Array:
+    """All categories that the members stand for."""
+    return members if rare is None or rare[0] not in members else np.union1d(members, rare)
 
 
 def _counts(part: Part) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.io.parts import Part, parts_by_round
+from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -71,7 +72,7 @@ def to_onnx(model: Any) -> ModelProto:
     rounds = parts_by_round(model, "to_onnx()")
     labels = _labels(model.classes_)
     asked = _set_columns(rounds)
-    sets, tables = _set_answers(asked) if asked else ([], [])
+    sets, tables = _set_answers(asked, rounds[0][0].rare) if asked else ([], [])
     trees = _trees(rounds, asked, model.n_features_in_)
     decisions, constants = _decisions(model)
     graph = helper.make_graph(
@@ -166,7 +167,9 @@ def _set_columns(rounds: list[list[Part]]) -> dict[tuple[int, bytes], int]:
     return {question: i for i, question in enumerate(sorted(asked))}
 
 
-def _set_answers(asked: dict[tuple[int, bytes], int]) -> tuple[list[NodeProto], list[TensorProto]]:
+def _set_answers(
+    asked: dict[tuple[int, bytes], int], rare: dict[int, NDArray[np.float64]]
+) -> tuple[list[NodeProto], list[TensorProto]]:
     """Append to X a column for every set: zero for its members, one for all else, NaN included.
 
     Runtimes disagree about ONNX's own questions for sets; a lookup in a table is exact in all.
@@ -176,7 +179,7 @@ def _set_answers(asked: dict[tuple[int, bytes], int]) -> tuple[list[NodeProto], 
     nodes, constants, columns = [], [], ["X"]
     for feature in sorted({feature for feature, _ in asked}):
         sets = [np.frombuffer(members) for f, members in asked if f == feature]
-        steps, tables = _lookup(feature, sets)
+        steps, tables = _lookup(feature, sets, rare.get(feature))
         nodes += steps
         constants += tables
         columns.append(f"sets_{feature}")
@@ -185,26 +188,38 @@ def _set_answers(asked: dict[tuple[int, bytes], int]) -> tuple[list[NodeProto], 
 
 
 def _lookup(
-    feature: int, sets: list[NDArray[np.float64]]
+    feature: int, sets: list[NDArray[np.float64]], rare: NDArray[np.float64] | None
 ) -> tuple[list[NodeProto], list[TensorProto]]:
-    """Find a value's place among the codes, from one; zero is the place of all else."""
+    """Find a value's place among the codes, from one; zero is the place of all else.
+
+    Rare categories have one place. They may be very many, so that their place is found by a hash table and
+    not by a comparison with each of them.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     codes = np.unique(np.concatenate(sets))
     outside = np.ones((len(codes) + 1, len(sets)))
     outside[1:] = np.column_stack([~np.isin(codes, members) for members in sets])
-    held = {
-        "at": np.array([feature], dtype=np.int64),
-        "codes": codes,
-        "places": np.arange(1.0, len(codes) + 1.0),
-        "outside": outside,
-    }
+    held = {"at": np.array([feature], dtype=np.int64), "outside": outside}
+    find: list[tuple[str, list[str], str, dict[str, Any]]]
+    if rare is not None and rare[0] in codes:
+        levels, bins = levels_of(codes, rare)
+        tables = {"keys": levels, "values": bins + 1.0, "default": np.zeros(1)}
+        options = {f"{name}_tensor": numpy_helper.from_array(v) for name, v in tables.items()}
+        options |= {"domain": "ai.onnx.ml"}
+        held["at"] = held["at"][0]  # one value a row, not a column of them
+        find = [("LabelEncoder", [f"value_{feature}"], "found", options)]
+    else:
+        held |= {"codes": codes, "places": np.arange(1.0, len(codes) + 1.0)}
+        find = [
+            ("Equal", [f"value_{feature}", f"codes_{feature}"], "same", {}),
+            ("Cast", [f"same_{feature}"], "hit", {"to": TensorProto.DOUBLE}),
+            ("MatMul", [f"hit_{feature}", f"places_{feature}"], "found", {}),
+        ]
     constants = [numpy_helper.from_array(v, f"{name}_{feature}") for name, v in held.items()]
     steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
         ("Gather", ["X", f"at_{feature}"], "value", {"axis": 1}),
-        ("Equal", [f"value_{feature}", f"codes_{feature}"], "same", {}),
-        ("Cast", [f"same_{feature}"], "hit", {"to": TensorProto.DOUBLE}),
-        ("MatMul", [f"hit_{feature}", f"places_{feature}"], "found", {}),
+        *find,
         ("Cast", [f"found_{feature}"], "place", {"to": TensorProto.INT64}),
         ("Gather", [f"outside_{feature}", f"place_{feature}"], "sets", {"axis": 0}),
     ]

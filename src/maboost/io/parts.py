@@ -24,6 +24,8 @@ class Part:
     A node asks whether a value is at most its threshold, or whether it is one of its members. Members
     never include what is missing or unseen: at such a node both count as a no.
 
+    The smallest of a feature's rare categories stands for all of them among the members.
+
     Attributes
     ----------
     feature : int array, -1 at leaves; the root is first and every child after its parent
@@ -35,6 +37,7 @@ class Part:
     value : float array; the step times the answer
     weight : float array; how much of the round's distribution reached a node
     gain : float array; shares of the model's importances
+    rare : dict; by feature the sorted categories that go one way everywhere
     """
 
     feature: NDArray[np.int32]
@@ -46,6 +49,7 @@ class Part:
     value: Array
     weight: Array
     gain: Array
+    rare: dict[int, Array]
 
     @property
     def inner(self) -> NDArray[np.intp]:
@@ -75,9 +79,16 @@ def parts_by_round(model: Any, target: str) -> list[list[Part]]:
     steps = model.estimator_weights_
     total = float(np.sum(steps))
     rounds = []
+    first = model._hypotheses[0]
     for t, (step, hypothesis) in enumerate(zip(steps, model._hypotheses, strict=True)):
         if not isinstance(hypothesis, TreeHypothesis):
             raise ValueError(_foreign(hypothesis, t, target))
+        if not _same_rare(hypothesis.tree, first.tree):
+            raise ValueError(
+                f"{target} writes rare categories that share a bin in all rounds, but in round {t + 1} of "
+                "this model they are others than in round 1 (on a stream every round finds its own): fit "
+                "with categories grouped so that there are at most max_bins"
+            )
         rounds.append(_parts(hypothesis.tree, float(step), model.n_features_in_, total))
     return rounds
 
@@ -89,6 +100,11 @@ def _foreign(hypothesis: Any, t: int, target: str) -> str:
         f"this model is a {name}, whose inside it does not know: fit with estimator=None or a "
         "HistTreeClassifier"
     )
+
+
+def _same_rare(tree: Tree, other: Tree) -> bool:
+    one, its = tree.rare or {}, other.rare or {}
+    return one.keys() == its.keys() and all(np.array_equal(one[f], its[f]) for f in one)
 
 
 def _without_rounds(model: Any) -> list[float]:
@@ -105,7 +121,7 @@ def _constant(value: float) -> Part:
     nothing, zero = np.full(1, -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
     return Part(
         nothing, np.zeros(1), {}, zero, zero, np.zeros(1, dtype=bool), np.array([value]), np.ones(1),
-        np.zeros(1),
+        np.zeros(1), {},
     )  # fmt: skip
 
 
@@ -127,6 +143,7 @@ def _parts(tree: Tree, step: float, columns: int, total: float) -> list[Part]:
             step * tree.value[:, k],
             tree.weight,
             gain / share,
+            tree.rare or {},
         )
         for k in range(answers)
     ]

@@ -1,7 +1,7 @@
 """The versions of the model file, and how older ones become the current one.
 
 Version 1 had neither a scale of the probabilities nor the errors of data sources, version 2 only one kind of
-potential that bounds the error.
+potential that bounds the error, version 3 no categories that share a bin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maboost.io.fields import Fields, require
 __all__ = ["FORMAT", "SCHEMA", "upgraded"]
 
 FORMAT = "maboost model"
-SCHEMA = 3
+SCHEMA = 4
 
 Parts = tuple[Arrays, dict[str, Any]]
 
@@ -71,4 +71,15 @@ def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
     return arrays, document | {"certificate": changed}
 
 
-_UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {1: _from_1, 2: _from_2}
+def _from_3(arrays: Arrays, document: dict[str, Any]) -> Parts:
+    """Every category had a bin of its own."""
+    require("known_rare" not in arrays, "schema 3 has no array 'known_rare'")
+    require("known_values" in arrays, "array 'known_values' is missing")
+    return arrays | {"known_rare": np.zeros(arrays["known_values"].shape, dtype=bool)}, document
+
+
+_UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 
 from maboost.io.container import Arrays
 from maboost.io.fields import Tensors, require
+from maboost.learners.tree.binning import levels_of
 from maboost.learners.tree.layout import N_BINS
 from maboost.learners.tree.predictor import Tree
 
@@ -31,13 +35,17 @@ def flat(trees: list[Tree], answers: int) -> Arrays:
     `category_set` counts the sets of its own tree, `left` and `right` the nodes of their own tree.
     """
     known = trees[0].known if trees else {}
-    for tree in trees:
-        if not _same(known, tree.known):
+    for tree in trees[1:]:
+        if not tree.categories_as(trees[0]):
             raise ValueError(
-                "the trees know different categories (categorical_features was changed between two "
-                "fits with warm_start): a model file holds one set for all, so fit anew"
+                "the trees know different categories (categorical_features or max_bins was changed between "
+                "two fits with warm_start, or the rounds of a stream found others): a model file holds one "
+                "set for all, so fit anew"
             )
     columns = sorted(known)
+    rare = {f: codes for tree in trees[:1] for f, codes in (tree.rare or {}).items()}
+    levels = [levels_of(known[f], rare.get(f))[0] for f in columns]
+    shared = [np.isin(its, rare.get(f, [])) for f, its in zip(columns, levels, strict=True)]
     sets = [s for tree in trees for s in tree.categories]
     empty = trees or [_no_tree(answers)]
     nodes = {name: np.concatenate([getattr(t, name) for t in empty]) for name in _NODES}
@@ -47,15 +55,10 @@ def flat(trees: list[Tree], answers: int) -> Arrays:
         "set_start": _starts([len(s) for s in sets]),
         "set_values": np.concatenate([*sets, np.empty(0)]),
         "known_feature": np.array(columns, dtype=np.int32),
-        "known_start": _starts([len(known[f]) for f in columns]),
-        "known_values": np.concatenate([*(known[f] for f in columns), np.empty(0)]),
+        "known_start": _starts([len(its) for its in levels]),
+        "known_values": np.concatenate([*levels, np.empty(0)]),
+        "known_rare": np.concatenate([*shared, np.empty(0, dtype=bool)]),
     }
-
-
-def _same(one: dict[int, Any], other: dict[int, Any]) -> bool:
-    if one is other:
-        return True
-    return one.keys() == other.keys() and all(np.array_equal(one[f], other[f]) for f in one)
 
 
 def _starts(lengths: list[int]) -> NDArray[np.int64]:
@@ -88,7 +91,7 @@ def read_trees(
     nodes.check_shape(n_features)
     nodes.check_numbers()
     _check_sets(nodes, sets, known)
-    return _trees(nodes, sets, known.by_column())
+    return _trees(nodes, sets, *known.by_bins())
 
 
 def _offsets(arrays: Tensors, name: str, pieces: int | None, total: int) -> NDArray[np.int64]:
@@ -115,11 +118,12 @@ def _check_sorted(values: NDArray[np.float64], start: NDArray[np.int64], name: s
 
 @dataclass(frozen=True)
 class _Known:
-    """The categories of each categorical column."""
+    """The categories of each categorical column, and which of them share a bin."""
 
     feature: NDArray[np.int32]
     start: NDArray[np.int64]
     values: NDArray[np.float64]
+    rare: NDArray[np.bool_]
 
     @classmethod
     def read(cls, arrays: Tensors, n_features: int, categories: dict[int, int]) -> _Known:
@@ -132,7 +136,8 @@ class _Known:
             f"array 'known_feature' must rise within the {n_features} columns",
         )
         _check_sorted(values, start, "known_values")
-        known = cls(feature, start, values)
+        rare = arrays.take("known_rare", np.bool_, (len(values),))
+        known = cls(feature, start, values, rare)
         for f, codes in known.by_column().items():
             count = categories.get(f)
             fits = count is None or np.all(
@@ -142,8 +147,31 @@ class _Known:
         return known
 
     def by_column(self) -> dict[int, NDArray[np.float64]]:
-        ends = zip(self.start[:-1].tolist(), self.start[1:].tolist(), strict=True)
-        return {f: self.values[a:b] for f, (a, b) in zip(self.feature.tolist(), ends, strict=True)}
+        return {f: self.values[part] for f, part in self._parts()}
+
+    def _parts(self) -> Iterator[tuple[int, slice]]:
+        """Each column, and which of the values are its own."""
+        ends = pairwise(self.start.tolist())
+        for f, (a, b) in zip(self.feature.tolist(), ends, strict=True):
+            yield f, slice(a, b)
+
+    @cached_property
+    def in_sets(self) -> NDArray[np.bool_]:
+        """Which values sets may hold: of the rare ones of a column the first, which stands for all."""
+        places = np.flatnonzero(self.rare)
+        column = _owners(self.start)[places]
+        allowed = ~self.rare
+        allowed[places[np.diff(column, prepend=-1) > 0]] = True
+        return allowed
+
+    def by_bins(self) -> tuple[dict[int, NDArray[np.float64]], dict[int, NDArray[np.float64]]]:
+        """By column the values that sets may hold, and the rare ones where there are any."""
+        known, rare = {}, {}
+        for f, part in self._parts():
+            known[f] = self.values[part][self.in_sets[part]]
+            if self.rare[part].any():
+                rare[f] = self.values[part][self.rare[part]]
+        return known, rare
 
 
 @dataclass(frozen=True)
@@ -259,13 +287,14 @@ def _check_sets(nodes: _Nodes, sets: _Sets, known: _Known) -> None:
     feature = np.empty(len(sets.start) - 1, dtype=np.int64)
     feature[chosen] = nodes.feature[at]
     column = np.searchsorted(known.feature, feature[_owners(sets.start)])
-    place = _place(known.values, sets.values)
-    span = len(known.values) + 1
-    having = _owners(known.start) * span + _place(known.values, known.values)
+    values = known.values[known.in_sets]
+    place = _place(values, sets.values)
+    span = len(values) + 1
+    having = _owners(known.start)[known.in_sets] * span + _place(values, values)
     require(
-        np.all(np.isin(sets.values, known.values))
-        and np.all(np.isin(column * span + place, having)),
-        "array 'set_values' has values that are no category of their column",
+        np.all(np.isin(sets.values, values)) and np.all(np.isin(column * span + place, having)),
+        "array 'set_values' has values that are no category of their column, or a rare one other than its "
+        "first",
     )
 
 
@@ -274,7 +303,12 @@ def _place(values: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.i
     return np.searchsorted(np.unique(values), of)
 
 
-def _trees(nodes: _Nodes, sets: _Sets, known: dict[int, NDArray[np.float64]]) -> list[Tree]:
+def _trees(
+    nodes: _Nodes,
+    sets: _Sets,
+    known: dict[int, NDArray[np.float64]],
+    rare: dict[int, NDArray[np.float64]],
+) -> list[Tree]:
     unbinned = np.zeros((0, N_BINS), dtype=bool)  # decisions on bins are for training only
     ends, piece = nodes.start.tolist(), sets.start.tolist()
     groups = sets.tree.tolist()
@@ -285,7 +319,7 @@ def _trees(nodes: _Nodes, sets: _Sets, known: dict[int, NDArray[np.float64]]) ->
         tree = Tree(
             nodes.feature[its], nodes.threshold[its], nodes.left[its], nodes.right[its],
             nodes.missing_left[its], nodes.category_set[its], sides, nodes.value[its],
-            nodes.gain[its], nodes.weight[its], unbinned, known,
+            nodes.gain[its], nodes.weight[its], unbinned, known, rare,
         )  # fmt: skip
         trees.append(tree)
     return trees

@@ -54,6 +54,11 @@ class Producer(ABC):
 
     bytes_read: int = 0
 
+    @property
+    def rare(self) -> dict[int, Array]:
+        """By column the codes of the categories that the hypotheses do not tell apart, for want of bins."""
+        return {}
+
     @abstractmethod
     def produce(
         self,

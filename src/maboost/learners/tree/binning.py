@@ -4,12 +4,17 @@ Edges are quantiles of the base measure, so that a weight of two is exactly the 
 at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from the sample of
 :mod:`maboost.content`. Shards exchange hashes first, then the distinct values of one column after another; no
 rows.
+
+The categories of a column are counted over all rows, so that sampling loses none. If there are more than
+`max_bins`, the `max_bins` - 1 of most weight have a bin each, and the others share one. Of categories of the
+same weight those of smaller codes come first. The weights are sums of integers. The choice therefore does not
+depend on the order of the rows or on their division among shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,7 +30,15 @@ from maboost.learners.tree.distinct import Weighted, from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
 from maboost.threads import Threads
 
-__all__ = ["Bins", "bin_columns", "bin_rows", "bins_of", "find_bins"]
+__all__ = [
+    "Bins",
+    "bin_columns",
+    "bin_rows",
+    "bins_of",
+    "bins_of_categories",
+    "find_bins",
+    "levels_of",
+]
 
 Array = NDArray[np.float64]
 
@@ -43,12 +56,16 @@ class Bins:
     ----------
     edges : list of arrays
         Per column the upper edges of its bins but the last: value v is in bin ``#(edges < v)``. For
-        a categorical column the sorted category codes themselves.
+        a categorical column the sorted category codes themselves; the smallest of the rare codes stands
+        for all of them.
     categorical : boolean array
+    rare : dict
+        By column the sorted codes of the categories that share a bin, for columns that have such.
     """
 
     edges: list[Array]
     categorical: NDArray[np.bool_]
+    rare: dict[int, Array] = field(default_factory=dict)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -69,15 +86,45 @@ def find_bins(
 ) -> Bins:
     """Find the bins of every column of `X` (dense or CSC/CSR) under the measure `weights`."""
     comm, threads = comm or SerialCommunicator(), threads or Threads()
-    rows = None
     if global_count(X.shape[0], comm) > content.SAMPLE_ROWS:
         X = X.tocsr() if sp.issparse(X) else X
         hashes = hash_rows(X, threads)
         rows = sampled_rows(hashes, comm)
         if rows is not None:
-            first, weights = merged_weights(hashes[rows], rows, weights, comm)
-            rows = rows[first]
-    return bins_of(X, weights, max_bins, categorical, comm, threads, rows)
+            first, sampled = merged_weights(hashes[rows], rows, weights, comm)
+            bins = bins_of(X, sampled, max_bins, categorical, comm, threads, rows[first])
+            at = np.flatnonzero(bins.categorical)
+            if not at.size:
+                return bins
+            grid, _ = integer_weights(weights, comm)
+            read = _reader(X, None, grid, at)
+            return bins_of_categories(bins, at, read, max_bins, len(weights), comm, threads)
+    return bins_of(X, weights, max_bins, categorical, comm, threads)
+
+
+def bins_of_categories(
+    bins: Bins,
+    at: NDArray[np.intp],
+    read: Callable[[range], list[Weighted]],
+    max_bins: int,
+    rows: int,
+    comm: Communicator | None = None,
+    threads: Threads | None = None,
+) -> Bins:
+    """Replace the bins of the categorical columns `at` by those of all rows.
+
+    ``read(some)`` returns the values and integer weights of the columns ``at[some]``, `rows` each at most.
+    """
+    comm, threads = comm or SerialCommunicator(), threads or Threads()
+
+    def answer(_: int, values: Array, held: NDArray[np.int64]) -> Array:
+        return _common_first(values, held, max_bins)
+
+    found = from_all_values(read, answer, len(at), rows, comm, threads)
+    answers = list(bins.edges)
+    for j, its in zip(at.tolist(), found, strict=True):
+        answers[j] = its
+    return _from_answers(answers, bins.categorical, max_bins)
 
 
 def bins_of(
@@ -94,22 +141,70 @@ def bins_of(
     columns = X.shape[1]
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
     grid, _ = integer_weights(weights, comm)
-    if sp.issparse(X):
-        X = _by_column(X if rows is None else X[rows])
 
-    def read(some: range) -> list[Weighted]:
-        if sp.issparse(X):
-            return [_sparse_column(X, j, grid) for j in some]
-        return _dense_columns(X, rows, some, grid)
-
-    def edges_of(j: int, values: Array, held: NDArray[np.int64]) -> Array:
-        return values if is_category[j] else _quantile_edges(values, held, max_bins)
+    def answer(j: int, values: Array, held: NDArray[np.int64]) -> Array:
+        return (_common_first if is_category[j] else _quantile_edges)(values, held, max_bins)
 
     several = threads if len(weights) * columns >= _WORTH else Threads()
-    edges = from_all_values(read, edges_of, columns, len(weights), comm, several)
+    read = _reader(X, rows, grid)
+    answers = from_all_values(read, answer, columns, len(weights), comm, several)
+    return _from_answers(answers, is_category, max_bins)
+
+
+def _reader(
+    X: Any,
+    rows: NDArray[np.intp] | None,
+    grid: NDArray[np.int64],
+    at: NDArray[np.intp] | None = None,
+) -> Callable[[range], list[Weighted]]:
+    """A function that reads columns of `X`, or of its columns `at`, with the weights of their values."""
+    if sp.issparse(X):
+        table = _by_column(X if rows is None else X[rows])
+        return lambda some: [
+            _sparse_column(table, j if at is None else int(at[j]), grid) for j in some
+        ]
+
+    def read(some: range) -> list[Weighted]:
+        columns = slice(some.start, some.stop)
+        return _dense_columns(X, rows, columns if at is None else at[columns], grid)
+
+    return read
+
+
+def _common_first(codes: Array, held: NDArray[np.int64], max_bins: int) -> Array:
+    """The codes that have a bin of their own, in order, then those that share one, in order.
+
+    All have their own if there are at most `max_bins`; otherwise ``max_bins - 1`` have.
+    """
+    if len(codes) <= max_bins:
+        return codes
+    heaviest_first = np.lexsort((codes, -held))
+    common, rare = heaviest_first[: max_bins - 1], heaviest_first[max_bins - 1 :]
+    return np.concatenate([np.sort(codes[common]), np.sort(codes[rare])])
+
+
+def _from_answers(answers: list[Array], is_category: NDArray[np.bool_], max_bins: int) -> Bins:
+    """Bins from the edges of numbers and the codes of categories, these as :func:`_common_first` has them."""
+    edges, rare = list(answers), {}
     for j in np.flatnonzero(is_category).tolist():
-        _check_categories(edges[j], max_bins, j)
-    return Bins(edges, is_category)
+        if len(answers[j]) > max_bins:
+            edges[j], rare[j] = np.sort(answers[j][:max_bins]), answers[j][max_bins - 1 :]
+    return Bins(edges, is_category, rare)
+
+
+def levels_of(codes: Array, rare: Array | None) -> tuple[Array, NDArray[np.intp]]:
+    """All codes of a categorical column in order, and the bin of each.
+
+    Parameters
+    ----------
+    codes, rare
+        The column's entries in :attr:`Bins.edges` and :attr:`Bins.rare`.
+    """
+    if rare is None:
+        return codes, np.arange(len(codes))
+    levels = np.union1d(codes, rare)
+    standing = np.where(np.isin(levels, rare), rare[0], levels)
+    return levels, np.searchsorted(codes, standing)
 
 
 def _by_column(X: Any) -> Any:
@@ -122,14 +217,16 @@ def _by_column(X: Any) -> Any:
 
 
 def _dense_columns(
-    X: Any, rows: NDArray[np.intp] | None, some: range, grid: NDArray[np.int64]
+    X: Any,
+    rows: NDArray[np.intp] | None,
+    columns: slice | NDArray[np.intp],
+    grid: NDArray[np.int64],
 ) -> list[Weighted]:
     """Columns of some rows without their missing values, and the weights that go with them.
 
     Adding zero makes a negative zero a positive one: as equal values, which of them comes first would
     depend on the order of rows.
     """
-    columns = slice(some.start, some.stop)
     block = X[:, columns] if rows is None else X[rows, columns]
     table = np.add(block.T, 0.0, dtype=np.float64, order="C", casting="unsafe")
     seen = ~np.isnan(table)
@@ -164,14 +261,6 @@ def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> 
     with np.errstate(over="ignore", invalid="ignore"):
         middle = low + 0.5 * (high - low)
     return np.where((middle >= low) & (middle < high), middle, low)
-
-
-def _check_categories(codes: Array, max_bins: int, j: int) -> None:
-    if len(codes) > max_bins:
-        raise ValueError(
-            f"column {j} is categorical with {len(codes)} categories; at most max_bins={max_bins} are "
-            "possible: merge rare ones, or treat the column as a number"
-        )
 
 
 class _Ladder(NamedTuple):
@@ -239,11 +328,11 @@ def _bin_numbers(values, edges, before, low, factor, widest, out):
 
 
 @kernel
-def _bin_categories(values, codes, out):
-    """Out = the position of each value among the codes; unseen values are missing."""
+def _bin_categories(values, levels, bins, out):
+    """Out = the bin of each value, of which `bins` are those of the sorted levels; others are missing."""
     for i in range(values.size):
-        at = np.searchsorted(codes, values[i])
-        out[i] = at if at < codes.size and codes[at] == values[i] else MISSING_BIN
+        at = np.searchsorted(levels, values[i])
+        out[i] = bins[at] if at < levels.size and levels[at] == values[i] else MISSING_BIN
 
 
 def bin_columns(
@@ -286,7 +375,9 @@ def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:
     """How values of column j are binned."""
     edges = bins.edges[j]
     if bins.categorical[j]:
-        return lambda values, out: _bin_categories(values, edges, out)
+        levels, its = levels_of(edges, bins.rare.get(j))
+        small = its.astype(BIN)
+        return lambda values, out: _bin_categories(values, levels, small, out)
     ladder = _Ladder.of(edges)
     return lambda values, out: _bin_numbers(values, *ladder, out)
 

@@ -118,6 +118,10 @@ class TreeProducer(Producer):
         self._shelf = Shelf(data.rows, ROW)
         self._all_rows = global_count(data.rows, learner.comm)
 
+    @property
+    def rare(self) -> dict[int, Array]:
+        return self.data.bins.rare
+
     def watching(self, X: Any) -> Any:
         if hasattr(X, "binned_to_watch"):  # rows on disk
             return X.binned_to_watch(self.data.bins, self.learner.threads)

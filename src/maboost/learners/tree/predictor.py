@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maboost.jit import kernel
-from maboost.learners.tree.binning import Bins
+from maboost.learners.tree.binning import Bins, levels_of
 from maboost.learners.tree.descent import descend
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
 from maboost.threads import Threads
@@ -37,11 +37,14 @@ class Tree:
     left, right : int32
     missing_left : bool; where NaN and unseen categories go
     category_set : int32; index into `categories`, -1 for numbers
-    categories : list of sorted arrays; these values go left
+    categories : list of sorted arrays; these values go left. The smallest of a column's rare categories
+        stands for all of them
     value : float64 of shape (n_nodes, answers): one answer for two classes, K for more
     gain, weight : float64; for importances
     go_left : bool of shape (n_nodes, 256); the same decisions on bins
-    known : categories of each categorical feature; any other value counts as missing
+    known : categories of each categorical feature, rare ones by the smallest of them; any other value
+        counts as missing
+    rare : categories that share a bin, by feature; None in trees of older pickles
     """
 
     feature: NDArray[np.int32]
@@ -56,6 +59,7 @@ class Tree:
     weight: Array
     go_left: NDArray[np.bool_]
     known: dict[int, Array]
+    rare: dict[int, Array] | None = None
 
     @classmethod
     def from_growth(
@@ -81,8 +85,13 @@ class Tree:
             np.array(right, dtype=np.int32), go_left[:, MISSING_BIN].copy(),
             np.array(category_set, dtype=np.int32), categories, answers(nodes, growth),
             np.array(gain), np.array([v.weight for v in nodes]), go_left,
-            {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)},
+            {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)}, bins.rare,
         )  # fmt: skip
+
+    def categories_as(self, other: Tree) -> bool:
+        """Whether both trees know the same categories, and the same of them are rare."""
+        pairs = ((self.known, other.known), (self.rare or {}, other.rare or {}))
+        return all(_same_arrays(one, its) for one, its in pairs)
 
     def on_bins(self, bins: Bins) -> Tree:
         """The same tree with its decisions on bins, which a file does not hold."""
@@ -127,6 +136,12 @@ class Tree:
         return total / total.sum() if total.sum() > 0.0 else total
 
 
+def _same_arrays(one: dict[int, Array], other: dict[int, Array]) -> bool:
+    if one is other:
+        return True
+    return one.keys() == other.keys() and all(np.array_equal(one[f], other[f]) for f in one)
+
+
 def answers(nodes: list[Any], growth: Any) -> Array:
     """What each node answers if it is a leaf."""
     bits, classes = growth.rewards.count_bits, growth.rewards.classes
@@ -162,7 +177,7 @@ def simplex_rows(table: Array) -> Array:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees laid end to end.
+    """Trees laid end to end, all of which know the same categories.
 
     A right child follows its left sibling, and a leaf is its own left child with an infinite
     threshold: walking down is arithmetic without branches, the same number of steps for every row.
@@ -178,7 +193,7 @@ class Forest:
     category_values: Array
     category_set: NDArray[np.int32]
     value: Array
-    known: dict[int, Array]
+    levels: dict[int, tuple[Array, Array]]
 
     @classmethod
     def of(cls, trees: list[Tree]) -> Forest:
@@ -192,6 +207,10 @@ class Forest:
         category_set = np.concatenate([t.category_set for t in trees])
         first_set = np.repeat(np.cumsum(n_sets) - n_sets, sizes)
         leaf = feature < 0
+        levels = {}
+        for f, codes in trees[0].known.items():
+            values, bins = levels_of(codes, (trees[0].rare or {}).get(f))
+            levels[f] = values, codes[bins]
         return cls(
             roots,
             np.array([t.depth for t in trees], dtype=np.int64),
@@ -203,18 +222,24 @@ class Forest:
             np.concatenate([*sets, np.empty(0)]),
             np.where(category_set >= 0, category_set + first_set, -1).astype(np.int32),
             np.concatenate([t.value for t in trees]),
-            trees[0].known,
+            levels,
         )
 
     def _readable(self, block: Any) -> Array:
-        """Float64 by column (a tree looks at few), with unseen categories as NaN."""
+        """Float64 by column (a tree looks at few).
+
+        Unseen categories become NaN, rare ones the category that stands for them.
+        """
         table = np.asfortranarray(block, dtype=np.float64)
-        for f, codes in self.known.items():
-            at = np.minimum(np.searchsorted(codes, table[:, f]), max(len(codes) - 1, 0))
-            unseen = codes[at] != table[:, f] if len(codes) else np.ones(len(table), dtype=bool)
-            if unseen.any():
+        for f, (levels, stand_in) in self.levels.items():
+            meant = np.full(len(table), np.nan)
+            if len(levels):
+                at = np.minimum(np.searchsorted(levels, table[:, f]), len(levels) - 1)
+                seen = levels[at] == table[:, f]
+                meant[seen] = stand_in[at[seen]]
+            if not np.array_equal(meant, table[:, f]):
                 table = table.copy() if table is block else table
-                table[unseen, f] = np.nan
+                table[:, f] = meant
         return table
 
     def _complete(self) -> tuple[NDArray[np.int32], Array, NDArray[np.bool_], Array]:
