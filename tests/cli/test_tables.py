@@ -274,11 +274,23 @@ def test_categories_are_not_taken_for_the_target(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "k"], ids=["numbers", "text"])
-def test_too_many_categories_may_be_numbers(tmp_path, prefix):
-    data = written(tmp_path / "t.csv", "id,y", [f"{prefix}{i},{i % 2}" for i in range(600)])
+def test_rare_categories_share_a_bin_with_a_notice(tmp_path, prefix):
+    codes = [f"{prefix}{i}" for i in (*range(100, 400), *range(100, 350))]
+    rows = [f"{code},{int(code[-3:]) % 2}" for code in codes]
+    data, out = written(tmp_path / "t.csv", "id,y", rows), tmp_path / "model.maboost"
     options = () if prefix else ("--categorical", "id")
-    lines = refused("column 'id' has 600 categories", "train", data, *options)
-    assert "merge rare ones, take the column as numbers (without --categorical), or" in lines[-1]
+    done = run("train", data, "--rounds", 3, "--quiet", "--out", out, *options)
+    assert done.returncode == 0
+    (notice,) = [line for line in done.stderr.splitlines() if line.startswith("maboost: ")]
+    assert "more categories than 255: column 'id' has 300 categories, of which the 46" in notice
+    assert "('maboost inspect' lists them)" in notice
+    assert "--drop a column that identifies rows" in notice
+    found = json.loads(run("inspect", out, "--json").stdout)
+    # the first four of those that occur once have a bin too
+    assert found["rare_categories"] == {"id": [f"{prefix}{i}" for i in range(354, 400)]}
+    assert "rare categories of 'id' that share a bin: " in run("inspect", out).stdout
+    assert "46 in all" in run("inspect", out).stdout
+    assert len(predicted(out, data)) == len(rows)
 
 
 CODES = ["4", "7", "-2", "11", ""]

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
+from maboost.estimators.table import RareCategoriesWarning
 
 N = 240
 COLORS = ["red", "green", "blue", "grey"]
@@ -429,16 +430,15 @@ def test_a_column_of_text_and_numbers_is_refused(numbers):
 @pytest.mark.parametrize(
     "kind", ["pandas object", "pandas category", "polars enum", "pyarrow string"]
 )
-def test_more_categories_than_bins_are_refused(rng, kind):
-    names = [f"c{i}" for i in range(300)]
-    values = rng.permutation(np.array(names * 2)).tolist()
+def test_more_categories_than_bins_share_one(rng, kind):
+    names = [f"c{i:03}" for i in range(300)]
+    values = rng.permutation(np.array(names + names[100:])).tolist()
     column = pl.Series(values, dtype=pl.Enum(names)) if "enum" in kind else TEXT[kind](values)
-    frame = LIBRARIES[kind.split()[0]]({"size": rng.normal(size=600), "city": column})
+    frame = LIBRARIES[kind.split()[0]]({"size": rng.normal(size=500), "city": column})
     for model in (boost(), HistTreeClassifier()):
-        with pytest.raises(
-            ValueError, match="column 'city' has 300 categories; at most max_bins=255"
-        ):
-            model.fit(frame, rng.integers(0, 2, size=600))
+        with pytest.warns(RareCategoriesWarning, match="'city' has 300 categories, of which the 46"):
+            model.fit(frame, rng.integers(0, 2, size=500))
+        assert model.rare_categories_ == {"city": names[54:100]}
 
 
 def test_text_that_is_left_out_of_the_categories_is_refused(colors):

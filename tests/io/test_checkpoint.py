@@ -692,7 +692,7 @@ def sample(rows, lift, size):
 INFINITE = {"kind": "float", "value": "inf"}
 
 DAMAGES = [
-    (say("schema", 1), "has schema version 1; this version reads 4"),
+    (say("schema", 1), "has schema version 1; this version reads 5"),
     (say("schema", "1"), "must be a whole number"),
     (say("library", "0.0.1"), "was written by maboost 0.0.1, and this is"),
     (say("format", "maboost model"), "is not a checkpoint"),

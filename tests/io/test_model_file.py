@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import examples
 from tests.implementations import Elastic
-from tests.io.versions import DATA, as_version_1, as_version_2
+from tests.io.versions import DATA, as_version_1, as_version_2, as_version_3
 
 import maboost
 from maboost import (
@@ -478,6 +478,29 @@ def test_version_2_is_read_and_becomes_the_current_version(tmp_path):
         assert one.certificate_.bound.potential == 1.0
 
 
+def test_version_3_is_read_and_becomes_the_current_version(tmp_path):
+    expected = json.loads((DATA / "version_3.json").read_text())
+    X = np.array(expected["rows"], dtype=float)
+    model = load_model(DATA / "version_3.maboost")
+    assert model._hypotheses[0].tree.known
+    for one in (model, round_trip(model, tmp_path)):
+        assert one.decision_function(X).tolist() == expected["decision_function"]
+        assert str(one.certificate_) == expected["certificate"]
+        assert one.rare_categories_ == {}
+
+
+@pytest.mark.parametrize("part", ["known_rare", "known_values"])
+def test_version_3_has_no_later_parts(binary, part, tmp_path):
+    arrays, document = as_version_3(*_parts(binary))
+    if part == "known_rare":
+        arrays[part] = np.zeros(0, dtype=bool)
+    else:
+        del arrays[part]
+    (tmp_path / "m").write_bytes(pack(arrays, document))
+    with pytest.raises(ModelFormatError, match=part):
+        load_model(tmp_path / "m")
+
+
 @pytest.mark.parametrize("bound", [3, {"potential": 1.0}, {"hypercube": 1}, "no certificate"])
 def test_version_2_has_no_later_parts(binary, bound, tmp_path):
     arrays, document = as_version_2(*_parts(binary))
@@ -495,8 +518,8 @@ def test_version_2_has_no_later_parts(binary, bound, tmp_path):
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (4, r"schema version 4; .* reads 1, 2, 3: install a newer one"),
-        (0, r"schema version 0; .* reads 1, 2, 3$"),
+        (5, r"schema version 5; .* reads 1, 2, 3, 4: install a newer one"),
+        (0, r"schema version 0; .* reads 1, 2, 3, 4$"),
         ("2", "schema must be a whole number"),
         (None, "schema must be a whole number"),
     ],
@@ -628,7 +651,7 @@ ARRAYS = [
     (lambda a, d: a.update(value=np.repeat(a["value"], 2, axis=1)), "'value' must have shape"),
     (lambda a, d: a.update(value=a["value"][:, 0]), "'value' must have shape"),
     (lambda a, d: a.update(extra=np.zeros(3)), "unknown arrays"),
-    *((dropped(name), f"'{name}' is missing") for name in ("feature", "set_values", "known_values")),
+    *((dropped(name), f"'{name}' is missing") for name in ("feature", "set_values", "known_values", "known_rare")),
 ]  # fmt: skip
 
 

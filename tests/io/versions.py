@@ -9,19 +9,32 @@ from pathlib import Path
 
 import numpy as np
 
-from maboost import CombinedBoostClassifier, MadaBoostClassifier
+from maboost import (
+    CombinedBoostClassifier,
+    HistTreeClassifier,
+    MadaBoostClassifier,
+    SmoothBoostClassifier,
+)
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
 
 DATA = Path(__file__).parent / "data"
 
 
+def as_version_3(arrays, document):
+    """The parts of a current file as version 3 had them."""
+    assert not arrays["known_rare"].any()
+    arrays = {name: array for name, array in arrays.items() if name != "known_rare"}
+    return arrays, document | {"schema": 3}
+
+
 def as_version_2(arrays, document):
     """The parts of a current file as version 2 had them."""
+    arrays, document = as_version_3(arrays, document)
     bound = dict(document["certificate"]["bound"])
     bound["hypercube"] = bound.pop("potential") == 1.0
     certificate = document["certificate"] | {"bound": bound}
-    return dict(arrays), document | {"schema": 2, "certificate": certificate}
+    return arrays, document | {"schema": 2, "certificate": certificate}
 
 
 def as_version_1(arrays, document):
@@ -61,6 +74,15 @@ def make_2():
     write_expected(model, X[:12], "version_2.json")
 
 
+def make_3():
+    X, y = rows_and_labels()
+    X[:, 3] = np.arange(120) % 7
+    tree = HistTreeClassifier(max_depth=3, categorical_features=[3])
+    model = SmoothBoostClassifier(tree, n_estimators=4, smoothness=3.0, random_state=0).fit(X, y)
+    (DATA / "version_3.maboost").write_bytes(pack(*as_version_3(*_parts(model))))
+    write_expected(model, X[:12], "version_3.json")
+
+
 def write_expected(model, rows, name):
     expected = {
         "rows": [[None if np.isnan(v) else v for v in row] for row in rows],
@@ -75,3 +97,4 @@ def write_expected(model, rows, name):
 if __name__ == "__main__":
     make()
     make_2()
+    make_3()

@@ -228,6 +228,9 @@ def inspect(model: Path, as_json: bool) -> None:
             },
             "training_error": plain(fitted.certificate_.measured_error),
             "certified_error": fitted.certificate_.error_bound,
+            "rare_categories": {
+                str(k): [plain(v) for v in its] for k, its in fitted.rare_categories_.items()
+            },
             "importances": {str(k): v for k, v in importance},
         }
         click.echo(json.dumps(found, indent=2))
@@ -240,3 +243,5 @@ def inspect(model: Path, as_json: bool) -> None:
     click.echo(
         "most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0)
     )
+    for name, rare in fitted.rare_categories_.items():
+        click.echo(f"rare categories of {name!r} that share a bin: {some([repr(v) for v in rare])}")

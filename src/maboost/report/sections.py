@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _MOST_CLASSES = 100
+_MOST_RARE = 20  # features
 _NO_ROUNDS = "The model has no rounds, so that there is nothing to show here."
 
 
@@ -110,6 +111,11 @@ def _columns(subject: Subject, training: LabelledRows) -> list[Any]:
         else "No value is missing."
     )
     shown = subject.features_shown
+    rare = subject.model.rare_categories_
+    if rare:
+        its = [f"{len(held):,} of {code(name)}" for name, held in rare.items()]
+        words += f" Rare categories share a bin: {', '.join(its[:_MOST_RARE])}"
+        words += f", and those of {len(its) - _MOST_RARE} more features." if its[_MOST_RARE:] else "."
     left = features - len(shown)
     summary = "What the features hold"
     if left:

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers import on_shards
 
 from maboost import content
 from maboost.learners.tree.binning import bin_columns, find_bins
@@ -182,9 +183,82 @@ def test_categories_and_unseen_ones():
     bins = find_bins(X, np.ones(5), categorical=np.array([True]))
     found = bin_columns(np.array([[1.0], [3.0], [7.0], [4.0], [np.nan]]), bins)[0][:, 0]
     np.testing.assert_array_equal(found, [0, 1, 2, MISSING_BIN, MISSING_BIN])
-    many = np.arange(300.0)[:, None]
-    with pytest.raises(ValueError, match="300 categories; at most max_bins=255"):
-        find_bins(many, np.ones(300), categorical=np.array([True]))
+
+
+def by_brute_force(values, weights, max_bins):
+    """Which levels share a bin: all but the heaviest, of equal ones the smaller first."""
+    held = {}
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        if value == value:
+            held[value] = held.get(value, 0.0) + weight
+    if len(held) <= max_bins:
+        return []
+    return sorted(sorted(held, key=lambda level: (-held[level], level))[max_bins - 1 :])
+
+
+@pytest.mark.parametrize("sample", [10_000, 40], ids=["all rows", "a sample"])
+@pytest.mark.parametrize("max_bins", [2, 3, 8, 255])
+def test_rare_categories_share_a_bin(max_bins, sample):
+    """The bins are those of the column with the rare levels merged by hand."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 3))
+        X[:, 1] = np.round(rng.pareto(0.7, 400) * rng.choice([-3.0, 3.0], 400))
+        X[rng.random(400) < 0.1, 1] = np.nan
+        w = rng.integers(1, 4, 400).astype(float)
+        categorical = np.array([False, True, False])
+        with mock.patch.object(content, "SAMPLE_ROWS", sample):
+            bins = find_bins(X, w, max_bins, categorical)
+        rare = by_brute_force(X[:, 1], w, max_bins)
+        assert {j: its.tolist() for j, its in bins.rare.items()} == ({1: rare} if rare else {})
+        merged = X.copy()
+        merged[np.isin(X[:, 1], rare), 1] = rare[0] if rare else 0.0
+        by_hand = find_bins(merged[:, 1:2], w, max_bins, np.array([True]))
+        assert by_hand.rare == {}
+        np.testing.assert_array_equal(bins.edges[1], by_hand.edges[0])
+        assert bins.counts[1] <= max_bins
+        other = np.append(X[:, 1], [0.5, np.nan, np.inf])
+        expected = bin_columns(np.append(merged[:, 1], [0.5, np.nan, np.inf])[:, None], by_hand)[0]
+        found = bin_columns(np.column_stack([other] * 3), bins)[0]
+        np.testing.assert_array_equal(found[:, 1], expected[:, 0])
+
+
+def test_rare_categories_do_not_depend_on_rows_sharding_or_storage():
+    rng = np.random.default_rng(1)
+    X = rng.poisson(0.3, size=(600, 2)) * rng.integers(-9, 9, size=(600, 2)).astype(float)
+    w = rng.integers(1, 4, 600)
+    categorical, order = np.array([True, True]), rng.permutation(600)
+    expected = find_bins(X, 0.7 * w, 5, categorical)
+    assert set(expected.rare) == {0, 1}
+    X32 = X.astype(np.float32)
+    for sample in (10_000, 10):
+        with mock.patch.object(content, "SAMPLE_ROWS", sample):
+            others = [
+                find_bins(X[order], w[order] * 0.7, 5, categorical, Threads(2, 1)),
+                find_bins(np.repeat(X, w, axis=0), np.ones(w.sum()), 5, categorical),
+                find_bins(sp.csr_matrix(X), w * 2.0, 5, categorical),
+                find_bins(sp.csc_matrix(X32), w * 1.0, 5, categorical),
+                *on_shards(3, lambda comm: find_bins(
+                    X[comm.rank :: 3], 0.7 * w[comm.rank :: 3], 5, categorical, comm=comm
+                )),
+            ]  # fmt: skip
+            for other in others:
+                for j in (0, 1):
+                    np.testing.assert_array_equal(other.edges[j], expected.edges[j])
+                    np.testing.assert_array_equal(other.rare[j], expected.rare[j])
+            dense = bin_columns(X, expected)
+            for made in (sp.csr_matrix(X), sp.csc_matrix(X32)):
+                for one, its in zip(bin_columns(made, expected), dense, strict=True):
+                    np.testing.assert_array_equal(one, its)
+
+
+def test_no_category_is_lost_by_sampling(monkeypatch):
+    """Above the limit a category with few rows is not missing, as all rows are counted."""
+    monkeypatch.setattr(content, "SAMPLE_ROWS", 50)
+    X = np.column_stack([np.arange(2000.0), np.repeat([0.0, 1.0], 1000)])
+    X[7, 1] = 9.0
+    bins = find_bins(X, np.ones(2000), categorical=np.array([False, True]))
+    np.testing.assert_array_equal(bins.edges[1], [0.0, 1.0, 9.0])
 
 
 def test_threads_change_nothing():
