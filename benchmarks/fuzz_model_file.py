@@ -39,6 +39,7 @@ from maboost import (
     SparseBoostClassifier,
     load_model,
 )
+from maboost.estimators.table import RareCategoriesWarning
 from maboost.io.container import KEY, pack, unpack
 
 VERSION_1 = Path(__file__).parent.parent / "tests" / "io" / "data" / "version_1.maboost"
@@ -51,7 +52,7 @@ ROWS = 8
 
 
 def originals() -> list[bytes]:
-    """Valid files: two, three and one class, categories, missing values, no trees, version 1."""
+    """Valid files: two, three and one class, categories, rare ones, missing values, no trees, version 1."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3)).round(2)
     X[::9, 1] = np.nan
@@ -73,6 +74,10 @@ def originals() -> list[bytes]:
         MABoostClassifier(**small).fit(*_frame(X, two)),
         MABoostClassifier(**small).fit(X, two)[:0],
     ]
+    few_bins = HistTreeClassifier(max_depth=2, max_bins=3, categorical_features=[2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RareCategoriesWarning)
+        models.append(MABoostClassifier(few_bins, **small).fit(coded, two))
     files = [VERSION_1.read_bytes()]
     with tempfile.TemporaryDirectory() as folder:
         for model in models:

@@ -25,9 +25,10 @@ from sklearn.exceptions import NotFittedError
 from tests.distributed import faults
 from tests.distributed.shards import BOOSTERS, assert_same, table
 
-from maboost import MABoostClassifier, distributed, load_model
+from maboost import HistTreeClassifier, MABoostClassifier, distributed, load_model
 from maboost.distributed import DaskMABoostClassifier, WorkerLostError, launch
 from maboost.distributed.worker import model_digest
+from maboost.estimators.table import RareCategoriesWarning
 from maboost.mirror import CappedSimplex
 
 pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")
@@ -403,6 +404,22 @@ def test_warnings_reach_the_client(client):
     rows = [da.from_array(values, chunks=50) for values in (y, weight)]
     with pytest.warns(UserWarning, match="5 rows have less than 1e-100"):
         DaskMABoostClassifier(n_estimators=3).fit(da.from_array(X, chunks=(50, 6)), *rows)
+
+
+def test_rare_categories_share_a_bin(client):
+    rng = np.random.default_rng(0)
+    town = np.floor(rng.pareto(0.6, 400) * 4).astype(int).clip(max=60).astype(str)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "town": town})
+    y = pd.Series((np.char.str_len(town) == 1) ^ (rng.random(400) < 0.1))
+    model = MABoostClassifier(HistTreeClassifier(max_bins=9), n_estimators=4, random_state=0)
+    with pytest.warns(RareCategoriesWarning):
+        whole = clone(model).fit(frame, y)
+    lazy = [dd.from_pandas(values, npartitions=3) for values in (frame, y)]
+    with pytest.warns(RareCategoriesWarning, match="column 'town' has .* share a bin"):
+        fitted = on_dask(model).fit(*lazy)
+    assert_same(fitted, whole)
+    assert fitted.rare_categories_ == whole.rare_categories_ != {}
+    assert fitted.to_local().rare_categories_ == whole.rare_categories_
 
 
 def test_a_load_that_fails(client):

@@ -299,7 +299,9 @@ def test_going_on(tmp_path):
     X, y = rows()
     whole = clone(BOOSTERS[0]).set_params(n_estimators=8).fit(X, y)
     path = tmp_path / "run.ckpt"
-    half = clone(BOOSTERS[0]).set_params(n_estimators=4, checkpoint=path, checkpoint_every=1).fit(X, y)
+    half = (
+        clone(BOOSTERS[0]).set_params(n_estimators=4, checkpoint=path, checkpoint_every=1).fit(X, y)
+    )
     on = clone(half).set_params(n_estimators=8, resume=True).fit(X, y)
     warm = clone(BOOSTERS[0]).set_params(n_estimators=4, warm_start=True).fit(X, y)
     warm.set_params(n_estimators=8).fit(X, y)
@@ -316,15 +318,15 @@ def test_rounds_with_other_bins():
     model.set_params(n_estimators=6, estimator__max_bins=6).fit(X, y)
     *_, staged = model.staged_decision_function(X)
     np.testing.assert_array_equal(model.decision_function(X), staged)
-    np.testing.assert_array_equal(
-        (model.decision_function(X) > 0) != y, model.margins(X, y) < 0
-    )
+    np.testing.assert_array_equal((model.decision_function(X) > 0) != y, model.margins(X, y) < 0)
     error = float(np.mean(model.predict(X) != y))
     assert error == pytest.approx(model.certificate_.measured_error)
     with pytest.raises(ValueError, match="max_bins was changed"):
         model.save("never.maboost")
     for export in (model.to_onnx, model.to_lightgbm):
-        with pytest.raises(ValueError, match="in round 4 of this model they are others than in round 1"):
+        with pytest.raises(
+            ValueError, match="in round 4 of this model they are others than in round 1"
+        ):
             export()
 
 
@@ -364,3 +366,15 @@ def test_the_report_says_so(tmp_path):
     rare = len(model.rare_categories_["city"])
     text = (tmp_path / "r.html").read_text()
     assert f"Rare categories share a bin: {rare} of " in text
+
+
+def test_trees_of_older_pickles_have_no_rare_categories():
+    X, y = rows(levels=10)
+    model = clone(BOOSTERS[0]).fit(X, y)
+    expected = model.decision_function(X)
+    old = pickle.loads(pickle.dumps(model))
+    for hypothesis in old._hypotheses:
+        del hypothesis.tree.__dict__["rare"]
+    assert old.rare_categories_ == {}
+    np.testing.assert_array_equal(old.decision_function(X), expected)
+    np.testing.assert_array_equal(old.to_lightgbm().predict(X, raw_score=True), expected)

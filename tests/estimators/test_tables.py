@@ -436,7 +436,9 @@ def test_more_categories_than_bins_share_one(rng, kind):
     column = pl.Series(values, dtype=pl.Enum(names)) if "enum" in kind else TEXT[kind](values)
     frame = LIBRARIES[kind.split()[0]]({"size": rng.normal(size=500), "city": column})
     for model in (boost(), HistTreeClassifier()):
-        with pytest.warns(RareCategoriesWarning, match="'city' has 300 categories, of which the 46"):
+        with pytest.warns(
+            RareCategoriesWarning, match="'city' has 300 categories, of which the 46"
+        ):
             model.fit(frame, rng.integers(0, 2, size=500))
         assert model.rare_categories_ == {"city": names[54:100]}
 

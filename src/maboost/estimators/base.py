@@ -275,9 +275,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         if isinstance(estimator, HistTreeClassifier):
             estimator._validate_params()
             names = getattr(self, "feature_names_in_", None)
-            mask = categorical_mask(
-                estimator.categorical_features, self._codes, names, X.shape[1]
-            )
+            mask = categorical_mask(estimator.categorical_features, self._codes, names, X.shape[1])
             return estimator.weak_learner(
                 X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names
             )

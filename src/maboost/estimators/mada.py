@@ -135,6 +135,8 @@ class MadaBoostClassifier(BoostingClassifier):
     probability_scale_ : float
         The factor on the votes in `predict_proba`.
     feature_importances_ : array of shape (n_features,)
+    rare_categories_ : dict
+        By column the categories that share a bin; empty if no column has more than `max_bins`.
     n_inert_rows_ : int
         Training rows without weight, or next to none, which took no part.
     n_features_in_, feature_names_in_

@@ -138,8 +138,9 @@ class Voting:
         known, count, forest = _FORESTS.get(self, (None, 0, None))
         if known is not hypotheses or count != len(hypotheses):
             trees = [h.tree for h in hypotheses if isinstance(h, TreeHypothesis)]
-            alike = len(trees) == len(hypotheses) and all(map(trees[0].categories_as, trees[1:]))
-            forest = Forest.of(trees) if trees and alike else None
+            alike = len(trees) == len(hypotheses) > 0
+            alike = alike and all(map(trees[0].categories_as, trees[1:]))
+            forest = Forest.of(trees) if alike else None
             _FORESTS[self] = hypotheses, len(hypotheses), forest
         return forest
 

@@ -122,8 +122,9 @@ def _names(model: Any) -> list[str]:
 def _known(model: Any, rounds: list[list[Part]]) -> dict[int, Array]:
     """The codes of the columns that some node asks for categories."""
     asked = {int(part.feature[node]) for parts in rounds for part in parts for node in part.members}
-    tree, rare = model._hypotheses[0].tree if asked else None, rounds[0][0].rare
-    return {j: levels_of(tree.known[j], rare.get(j))[0] for j in sorted(asked)}
+    rare = rounds[0][0].rare
+    known = model._hypotheses[0].tree.known if asked else {}
+    return {j: levels_of(known[j], rare.get(j))[0] for j in sorted(asked)}
 
 
 def _check_codes(known: dict[int, Array], model: Any) -> None:

@@ -205,8 +205,8 @@ def _lookup(
     if rare is not None and rare[0] in codes:
         levels, bins = levels_of(codes, rare)
         tables = {"keys": levels, "values": bins + 1.0, "default": np.zeros(1)}
-        options = {f"{name}_tensor": numpy_helper.from_array(v) for name, v in tables.items()}
-        options |= {"domain": "ai.onnx.ml"}
+        options: dict[str, Any] = {"domain": "ai.onnx.ml"}
+        options |= {f"{name}_tensor": numpy_helper.from_array(v) for name, v in tables.items()}
         held["at"] = held["at"][0]  # one value a row, not a column of them
         find = [("LabelEncoder", [f"value_{feature}"], "found", options)]
     else:

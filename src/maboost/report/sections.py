@@ -115,7 +115,9 @@ def _columns(subject: Subject, training: LabelledRows) -> list[Any]:
     if rare:
         its = [f"{len(held):,} of {code(name)}" for name, held in rare.items()]
         words += f" Rare categories share a bin: {', '.join(its[:_MOST_RARE])}"
-        words += f", and those of {len(its) - _MOST_RARE} more features." if its[_MOST_RARE:] else "."
+        words += (
+            f", and those of {len(its) - _MOST_RARE} more features." if its[_MOST_RARE:] else "."
+        )
     left = features - len(shown)
     summary = "What the features hold"
     if left:
