@@ -12,13 +12,20 @@ from scipy.special import expit
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import means_under, tops_taken_out
 
-__all__ = ["DOUBT", "POPULATION_SCALE", "WATCHED_DOUBT", "log_loss", "probability_scale"]
+__all__ = [
+    "DOUBT",
+    "POPULATION_SCALE",
+    "WATCHED_DOUBT",
+    "doubt_of_training",
+    "log_loss",
+    "probability_scale",
+]
 
 Array = NDArray[np.float64]
 
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
-DOUBT = 0.02  # the share of labels that a model is taken to miss where nothing tells it
-WATCHED_DOUBT = 0.005  # the same on rows it was not trained on, which may be few and all right
+DOUBT = 0.02  # the error to expect on new rows where nothing estimates it
+WATCHED_DOUBT = 0.005  # the doubt on validation rows, which may be few and all right
 _FURTHER = 4.0  # times a scale: the next place to look for one
 
 
@@ -67,6 +74,29 @@ def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> 
             return least
         low, high = max(low / _FURTHER, least), low
     return float(scipy.optimize.brentq(slope, low, high, xtol=1e-12, rtol=1e-10))
+
+
+def doubt_of_training(margins: Array, rows: BaseMeasure, expected_error: float) -> float:
+    r"""The doubt at which the error of the training rows becomes the error to expect elsewhere.
+
+    A doubt d moves that share of every label evenly to the other K - 1 classes. It turns a training
+    error t into :math:`t + d(1 - tK/(K-1))`, so that
+
+    .. math:: d = \frac{e - t}{1 - tK/(K-1)}
+
+    gives the expected error e; it is 0 where the training error is e already.
+
+    >>> import numpy as np
+    >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
+    >>> round(doubt_of_training(margins, rows, 0.3), 6)  # (0.3 - 0.25) / (1 - 0.5)
+    0.1
+    >>> doubt_of_training(margins, rows, 0.2)
+    0.0
+    """
+    classes = margins.shape[1] + 1
+    wrong = rows.integral((margins.min(axis=1) <= 0.0).astype(np.float64))
+    informative = 1.0 - wrong * classes / (classes - 1)
+    return max(expected_error - wrong, 0.0) / informative if informative > 0.0 else 0.0
 
 
 def _push(margins: Array, scale: float) -> Array:

@@ -6,6 +6,7 @@ one of numpy's single precision all that follows would be computed in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, Literal
@@ -45,6 +46,9 @@ STEPS: dict[str, Callable[[], StepRule]] = {
 }
 
 TrimLike = float | Literal["auto", "certain"]
+
+
+_LEAST_SMOOTHNESS = 1.1  # at 1 the distribution could not move
 
 
 def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
@@ -115,17 +119,20 @@ def smoothness_for(noise_rate: float) -> float:
     r"""The smoothness for labels of which a fraction `noise_rate` is wrong or unpredictable.
 
     A classifier that errs on a fraction :math:`\varepsilon` errs on at most :math:`k\varepsilon` under
-    any distribution of smoothness k, so :math:`k = c/(2\varepsilon)` with :math:`c = 3/4` leaves it an
-    edge of at least 1/4. A rate of zero gives infinity: no cap.
+    any distribution of smoothness k, so its edge there is at least :math:`1 - 2k\varepsilon`. The rule
+    :math:`k = \max(1.1, 0.5/\varepsilon)` is the largest cap at which that is not negative; it promises
+    no edge. A rate of zero gives infinity: no cap.
 
     >>> smoothness_for(0.1)
-    3.75
+    5.0
     """
-    if not 0.0 <= noise_rate < 0.5:
+    if not 0.0 <= noise_rate < 0.5 / _LEAST_SMOOTHNESS:
         raise ValueError(
-            f"noise_rate must be in [0, 0.5), got {noise_rate!r}; at 0.5 labels carry no information"
+            f"noise_rate must be at least 0 and below {0.5 / _LEAST_SMOOTHNESS:.4f}, got {noise_rate!r}; "
+            "with more wrong labels a classifier may have a negative edge under every cap of use. For "
+            "labels that are wrong in one direction, give smoothness instead"
         )
-    return float("inf") if noise_rate == 0.0 else max(1.1, 0.375 / float(noise_rate))
+    return math.inf if noise_rate == 0.0 else max(_LEAST_SMOOTHNESS, 0.5 / float(noise_rate))
 
 
 def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) -> dict[Any, float]:

@@ -21,6 +21,7 @@ from maboost.boosting.probabilities import (
     DOUBT,
     POPULATION_SCALE,
     WATCHED_DOUBT,
+    doubt_of_training,
     probability_scale,
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
@@ -391,22 +392,24 @@ class Fitting(Voting):
         self._evidence = Evidence.of(run, rows.weights.kept)
 
     def _fitted_scale(self, run: Run) -> float:
-        """The scale of the probabilities: on the rows that watched, otherwise on the training rows.
+        """The scale of the probabilities, from the validation rows or else from the training rows.
 
-        There the votes are too sure of themselves, so that a share of every label is doubted.
+        Votes fit the training labels better than others, so there a share of every label is doubted.
         """
         if not self._hypotheses:
             return POPULATION_SCALE
         watch = run.validation
         if watch is None:
             by_row = run.margins.reshape(run.measure.rows, run.game.width)
-            return probability_scale(by_row, run.measure.of_rows, self._doubt())
+            rows = run.measure.of_rows
+            doubt = doubt_of_training(by_row, rows, self._error_to_expect())
+            return probability_scale(by_row, rows, doubt)
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)
         by_row = margins.reshape(len(watch.base), watch.game.width)
         return probability_scale(by_row, BaseMeasure(watch.base, comm=self._comm), WATCHED_DOUBT)
 
-    def _doubt(self) -> float:
+    def _error_to_expect(self) -> float:
         """The error to expect on rows that were not trained on."""
         return DOUBT
 

@@ -62,9 +62,10 @@ class SmoothBoostClassifier(BoostingClassifier):
         least error there, as a mean over 15 rounds, it takes :math:`k = 1/(2\varepsilon)`, between 1.1
         and 50. The trial ends when that least is 40 rounds old, or after 100: an error that further
         rounds would cure is not taken for noise.
-    noise_rate : float in [0, 0.5), optional
-        Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.375 / noise_rate), and
-        no cap at 0. Not together with `smoothness`.
+    noise_rate : float in [0, 0.4545], optional
+        Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.5 / noise_rate), and
+        no cap at 0. Not together with `smoothness`. At this cap no edge is promised: a classifier
+        that errs on that fraction may have edge 0 under the hardest distribution.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
         The geometry.
     update : {"active", "lazy"}, default="active"
@@ -171,14 +172,14 @@ class SmoothBoostClassifier(BoostingClassifier):
     >>> from maboost import SmoothBoostClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = SmoothBoostClassifier(noise_rate=0.1, n_estimators=20, random_state=0).fit(X, y)
-    >>> model.smoothness_, bool(model.history_["smoothness"].max() <= 3.75 + 1e-9)
-    (3.75, True)
+    >>> model.smoothness_, bool(model.history_["smoothness"].max() <= 5.0 + 1e-9)
+    (5.0, True)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "smoothness": [Interval(Real, 1, None, closed="left"), StrOptions({"auto"})],
-        "noise_rate": [Interval(Real, 0, 0.5, closed="left"), None],
+        "noise_rate": [Interval(Real, 0, 1, closed="left"), None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "update": [StrOptions({"active", "lazy"})],
         "step": [StrOptions(set(STEPS)), callable],
@@ -301,7 +302,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         self._expected_error = least
         return min(max(0.5 / max(least, 1e-9), 1.1), 50.0)
 
-    def _doubt(self) -> float:
+    def _error_to_expect(self) -> float:
         return max(self._expected_error, DOUBT)
 
 

@@ -164,6 +164,7 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
         "feature_names": _names(model),
         "columns": _columns(model._codes),
         "best_iteration": int(model.best_iteration_),
+        "stopped_early": bool(model.early_stopping_),
         "inert_rows": int(model.n_inert_rows_),
         "probability_scale": float(model.probability_scale_),
         "smoothness": encoder.value(getattr(model, "smoothness_", None), "smoothness_"),
@@ -220,6 +221,7 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     trees = read_trees(tensors, K, model.n_features_in_, _counts(model._codes))
     model.history_ = read_history(fields.object("history"), tensors)
     _read_rounds(model, fields, tensors, trees)
+    model.early_stopping_ = fields.flag("stopped_early")
     smoothness = fields.take("smoothness")
     if isinstance(model, SmoothBoostClassifier):
         model.smoothness_ = Fields({"smoothness": smoothness}, "the document").number(

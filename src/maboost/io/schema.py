@@ -72,10 +72,20 @@ def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
 
 
 def _from_3(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """Every category had a bin of its own."""
+    """Every category had a bin of its own, and the default trees had depth 3 for all boosters."""
     require("known_rare" not in arrays, "schema 3 has no array 'known_rare'")
     require("known_values" in arrays, "array 'known_values' is missing")
-    return arrays | {"known_rare": np.zeros(arrays["known_values"].shape, dtype=bool)}, document
+    parameters = document.get("parameters")
+    require(isinstance(parameters, dict), "the document has no object 'parameters'")
+    require("stopped_early" not in document, "schema 3 has no field 'stopped_early'")
+    early = document["parameters"].get("early_stopping", False)
+    if document["parameters"].get("estimator") is None:
+        trees = {"max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
+        document = document | {"parameters": document["parameters"] | trees}
+    return (
+        arrays | {"known_rare": np.zeros(arrays["known_values"].shape, dtype=bool)},
+        document | {"stopped_early": early},
+    )
 
 
 _UPGRADES: dict[int, Callable[[Arrays, dict[str, Any]], Parts]] = {
