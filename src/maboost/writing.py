@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-__all__ = ["naming", "remove_parts", "whole_file"]
+__all__ = ["naming", "remove_parts", "sync_folder", "whole_file"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PART = r"\.[0-9a-f]{16}\.part"  # what follows the name of a file while it is written
@@ -55,7 +55,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             error.filename = os.fspath(path)
             del error.filename2
         raise
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 @contextmanager
@@ -69,8 +69,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def _sync_folder(folder: str) -> None:
-    """Put a rename on the disk, where the system can."""
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Write the names in a folder to the disk, where the system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

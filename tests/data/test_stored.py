@@ -150,7 +150,7 @@ def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
         clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 1
     (home,) = cache.iterdir()
-    assert {p.name for p in home.iterdir()} == {"rows.bin", "columns.bin"}
+    assert {p.name for p in home.iterdir()} == {"rows.bin", "columns.bin", "digest"}
     assert (home / "rows.bin").stat().st_size == table.shape[0] * 4
     table.loc[0, "a"] = 99.0
     pq.write_table(
@@ -159,10 +159,53 @@ def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
     changed = clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 2
     assert_same(changed, clone(model).fit(table[FEATURES], table["label"]), table[FEATURES])
-    (home,) = cache.iterdir()
-    (home / "rows.bin").write_bytes(b"short")
-    clone(model).fit(OnDisk(folder, cache), "label")
-    assert len(written) == 3
+
+
+def _halve(content):
+    return content[: len(content) // 2]
+
+
+def _zero_a_half(content):
+    return _halve(content) + bytes(len(content) - len(content) // 2)
+
+
+def _flip_a_bit(content):
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+@pytest.mark.parametrize("damage", [_halve, _zero_a_half, _flip_a_bit, lambda _: b""])
+@pytest.mark.parametrize("name", ["rows.bin", "columns.bin", "digest"])
+def test_a_damaged_cache_is_written_again(name, damage, tmp_path):
+    table = frame().drop(columns=["weight", "source"])
+    rows = OnDisk(write(table, tmp_path / "rows"), tmp_path / "cache")
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=3, random_state=0)
+    good = clone(model).fit(rows, "label")
+    (home,) = (tmp_path / "cache").iterdir()
+    content = (home / name).read_bytes()
+    (home / name).unlink()
+    (home / name).write_bytes(damage(content))
+    with pytest.warns(UserWarning, match="the bins in the cache '.*' are damaged"):
+        again = clone(model).fit(rows, "label")
+    assert_same(again, good, table[FEATURES])
+    assert (home / name).read_bytes() == content
+    assert_same(clone(model).fit(rows, "label"), good, table[FEATURES])  # and now without a warning
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere such files could not be removed")
+def test_the_files_of_a_cache_are_read_only(tmp_path):
+    rows = OnDisk(write(frame(), tmp_path / "rows"), tmp_path / "cache")
+    SmoothBoostClassifier(smoothness=3.0, n_estimators=1).fit(rows, "label")
+    (home,) = (tmp_path / "cache").iterdir()
+    assert {p.stat().st_mode & 0o777 for p in home.iterdir()} == {0o444}
+
+
+def test_a_cache_does_not_depend_on_the_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(binned, "_BLOCK", 256)
+    rows = OnDisk(write(frame(), tmp_path / "rows"), tmp_path / "cache")
+    for n_jobs in (1, 2, 3):
+        model = SmoothBoostClassifier(smoothness=3.0, n_estimators=1, n_jobs=n_jobs)
+        model.fit(rows, "label")
+    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 def test_fits_that_share_a_cache_do_not_change_each_other(tmp_path, monkeypatch):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import re
 import shutil
 import tempfile
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from maboost.learners.tree.binning import Bins, bin_rows, bins_of, bins_of_categ
 from maboost.learners.tree.distinct import Weighted, distinct
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
-from maboost.writing import naming
+from maboost.writing import naming, sync_folder
 
 if TYPE_CHECKING:
     from maboost.data.stored import Rows
@@ -142,22 +144,55 @@ class _Counter:
         return counted
 
 
-ROWS, COLUMNS = "rows.bin", "columns.bin"
+ROWS, COLUMNS, DIGEST = "rows.bin", "columns.bin", "digest"
 _WHOLE = re.compile("[0-9a-f]{32}")
 _IDLE = 3600.0  # seconds after which nobody writes to a file any more
+_BLOCK = 1 << 22  # bytes hashed at a time
 
 
-def _mapped(home: Path, shape: tuple[int, int]) -> tuple[NDArray[np.uint8], ...] | None:
-    """The bins by row and by column, if they are all there."""
+def _mapped(
+    home: Path, shape: tuple[int, int], threads: Threads
+) -> tuple[NDArray[np.uint8], ...] | None:
+    """The bins by row and by column if they are in this folder and undamaged; otherwise None.
+
+    Damaged bins give a warning. Missing ones do not: another fit may be removing the folder.
+    """
     try:
-        if any((home / name).stat().st_size != shape[0] * shape[1] for name in (ROWS, COLUMNS)):
-            return None
-        return tuple(
-            np.asarray(np.memmap(home / name, np.uint8, "r", shape=its))
-            for name, its in ((ROWS, shape), (COLUMNS, shape[::-1]))
-        )
+        digest = (home / DIGEST).read_text(errors="replace")
+        sizes = [(home / name).stat().st_size for name in (ROWS, COLUMNS)]
+        if sizes == 2 * [shape[0] * shape[1]]:
+            mapped = tuple(
+                np.asarray(np.memmap(home / name, np.uint8, "r", shape=its))
+                for name, its in ((ROWS, shape), (COLUMNS, shape[::-1]))
+            )
+            if digest == _digest(mapped, threads):
+                return mapped
     except FileNotFoundError:
         return None
+    warnings.warn(
+        f"the bins in the cache {str(home.parent)!r} are damaged (their digest is not the one that was "
+        "stored with them): they are computed again from the rows",
+        UserWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _digest(tables: tuple[NDArray[np.uint8], ...], threads: Threads) -> str:
+    """A hash of some tables, which does not depend on the number of threads."""
+    digest = hashlib.blake2b(digest_size=16)
+    for table in tables:
+        flat = table.reshape(-1)
+
+        def hashed(start: int, stop: int, flat: NDArray[np.uint8] = flat) -> bytes:
+            return b"".join(
+                hashlib.blake2b(flat[k * _BLOCK : (k + 1) * _BLOCK], digest_size=16).digest()
+                for k in range(start, stop)
+            )
+
+        for part in threads.over(-(-len(flat) // _BLOCK), hashed, worth=1):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _is_idle(folder: Path) -> bool:
@@ -189,7 +224,8 @@ class Cache:
         """The bins of all rows: from the cache if it is of the same files and bins, else written anew.
 
         They are in a folder that is called by what they are of and is there whole or not at all: other
-        fits may read and write the cache meanwhile, and remove it for bins of their own.
+        fits may read and write the cache meanwhile, and remove it for bins of their own. A digest is
+        stored with them: bins that do not match it are computed again, with a warning.
         """
         if self._folder is None:
             by_row, by_column = _unnamed(table, bins, threads)
@@ -197,7 +233,7 @@ class Cache:
         table.check_unchanged()  # labels are read already, and bins are found by what the files are now
         self._folder.mkdir(parents=True, exist_ok=True)
         home = self._folder / _key(table, bins)
-        while (mapped := _mapped(home, table.shape)) is None:
+        while (mapped := _mapped(home, table.shape, threads)) is None:
             self._write(table, bins, home, threads)
         by_row, by_column = mapped
         return Binned(bins, by_row, by_column, mapped=True)
@@ -213,14 +249,34 @@ class Cache:
                 (beside / COLUMNS).open("wb") as columns,
             ):
                 _fill(table, bins, rows, columns, threads)
+                os.fsync(rows.fileno())
+                os.fsync(columns.fileno())
+            _seal(beside, table.shape, threads)
             _remove_others(folder)
             try:
                 beside.rename(home)
             except OSError:  # another fit was quicker
-                if _mapped(home, table.shape) is None:
+                if _mapped(home, table.shape, threads) is None:
                     raise
+            sync_folder(folder)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def _seal(folder: Path, shape: tuple[int, int], threads: Threads) -> None:
+    """Store the digest of bins beside them, and protect them from being changed in place.
+
+    A file that is truncated while it is mapped ends the process with SIGBUS.
+    """
+    tables = tuple(np.memmap(folder / name, np.uint8, "r", shape=shape) for name in (ROWS, COLUMNS))
+    with (folder / DIGEST).open("w") as file:
+        file.write(_digest(tables, threads))
+        file.flush()
+        os.fsync(file.fileno())
+    if os.name == "posix":  # elsewhere files that are read-only cannot be removed
+        for name in (ROWS, COLUMNS, DIGEST):
+            (folder / name).chmod(0o444)
+    sync_folder(folder)
 
 
 def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:

@@ -72,7 +72,8 @@ class OnDisk:
         types of numbers, or of text; the schema of a Dataset says which columns are read, and as what.
     cache : path, optional
         A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
-        bins stay the same; in temporary files that are gone after the fit if None.
+        bins stay the same. A digest is checked before they are reused: damaged bins are computed again,
+        with a warning. If None, the bins are in temporary files that are gone after the fit.
 
     Examples
     --------
