@@ -691,9 +691,13 @@ def test_broken_bins_that_cannot_be_removed_are_an_error(tmp_path, monkeypatch):
     rows = OnDisk(write(frame()[[*FEATURES, "label"]], tmp_path / "rows"), tmp_path / "bins")
     model = MABoostClassifier(n_estimators=2).fit(rows, "label")
     (home,) = (tmp_path / "bins").iterdir()
+    (home / "rows.bin").unlink()
     (home / "rows.bin").write_bytes(b"short")
     monkeypatch.setattr(binned, "_remove_others", lambda folder: None)
-    with pytest.raises(OSError, match=home.name):
+    with (
+        pytest.warns(UserWarning, match="the bins in the cache '.*' are damaged"),
+        pytest.raises(OSError, match=home.name),
+    ):
         model.fit(rows, "label")
 
 

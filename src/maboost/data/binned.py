@@ -186,7 +186,7 @@ def _digest(tables: tuple[NDArray[np.uint8], ...], threads: Threads) -> str:
 
         def hashed(start: int, stop: int, flat: NDArray[np.uint8] = flat) -> bytes:
             return b"".join(
-                hashlib.blake2b(flat[k * _BLOCK : (k + 1) * _BLOCK], digest_size=16).digest()
+                hashlib.blake2b(flat[k * _BLOCK : (k + 1) * _BLOCK].data, digest_size=16).digest()
                 for k in range(start, stop)
             )
 
