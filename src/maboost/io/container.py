@@ -21,7 +21,13 @@ KEY = "maboost"  # of the document among the container's metadata
 MAX_BYTES = 1 << 30
 MAX_HEADER = 1 << 24
 MAX_DEPTH = 16
-MAX_OBJECTS, MAX_LISTS = 1 << 16, 1 << 20  # each costs far more memory than its bytes
+MAX_ARRAYS = 1 << 12  # each costs far more memory than its bytes
+_SPARE = 1 << 25  # bytes that reading the header may take beyond three times the file
+_VALUE = 150  # bytes that a JSON value takes at most, besides its text
+_COPIES, _WIDE_COPIES = (
+    5,
+    12,
+)  # of the header while it is read: as bytes and text; with wide characters
 _LENGTH = 8  # bytes that say how long the header is
 _DTYPES = {
     "BOOL": "|u1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
@@ -96,17 +102,47 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, Any]]:
     if length > MAX_HEADER:
         raise ModelFormatError(f"has a header of {length:,} bytes; at most {MAX_HEADER:,} are read")
     header = content[_LENGTH : _LENGTH + length]
-    if header.count(b"{") > MAX_OBJECTS or header.count(b"[") > MAX_LISTS:
-        raise ModelFormatError("has a header with too many parts")
+    _check_memory(header, len(content))
+    text = _document(header)
+    del header
+    # escapes in the header may hide the commas and brackets of the document
+    _check_memory(text.encode(errors="surrogatepass"), len(content))
+    document = parsed(text)
     try:
         tensors = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
-        metadata = json.loads(header).get("__metadata__")
-    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
-        raise ModelFormatError(f"is not a maboost model file, or is damaged: {error}") from None
-    text = (metadata or {}).get(KEY)
+    except safetensors.SafetensorError as error:
+        raise _damaged(error) from None
+    return {name: _array(name, tensor) for name, tensor in tensors}, document
+
+
+def _check_memory(text: bytes, size: int) -> None:
+    """Refuse JSON that would take far more memory than a file of this size has bytes."""
+    wide = b"\\u" in text or not text.isascii()
+    values = sum(text.count(mark) for mark in (b",", b":", b"[", b"{"))
+    needed = (_WIDE_COPIES if wide else _COPIES) * len(text) + _VALUE * values
+    if needed > 3 * size + _SPARE:
+        raise ModelFormatError(
+            f"has a header with too many parts: about {values:,} names and values in {len(text):,} bytes"
+        )
+
+
+def _document(header: bytes) -> str:
+    """The text of the document."""
+    try:
+        parts = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(error) from None
+    metadata = parts.get("__metadata__") if isinstance(parts, dict) else None
+    text = metadata.get(KEY) if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         raise ModelFormatError(f"is not a maboost model file: it has no metadata {KEY!r}")
-    return {name: _array(name, tensor) for name, tensor in tensors}, parsed(text)
+    if len(parts) > MAX_ARRAYS:
+        raise ModelFormatError(f"has more than {MAX_ARRAYS:,} arrays")
+    return text
+
+
+def _damaged(error: Exception) -> ModelFormatError:
+    return ModelFormatError(f"is not a maboost model file, or is damaged: {shortened(str(error))}")
 
 
 def _array(name: str, tensor: dict[str, Any]) -> NDArray[Any]:

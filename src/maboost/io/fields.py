@@ -13,6 +13,7 @@ from maboost.io.container import Arrays, ModelFormatError, shortened
 __all__ = ["Fields", "Tensors", "require"]
 
 _LARGEST = 1 << 62
+_SPARE = 1 << 25  # bytes that may be spent beyond the size of the arrays
 
 
 def require(condition: Any, what: str) -> None:
@@ -93,10 +94,20 @@ class Fields:
 
 
 class Tensors:
-    """The arrays of a file."""
+    """The arrays of a file, and how much memory may be spent on what is made of the file.
+
+    Small parts, such as a tree of one node, take far more memory than their bytes in the file. Their
+    readers announce that memory with :meth:`spend` before they take it.
+    """
 
     def __init__(self, arrays: Arrays) -> None:
         self._left = dict(arrays)
+        self._spare = _SPARE + sum(array.nbytes for array in arrays.values())
+
+    def spend(self, size: int, what: str) -> None:
+        """Count so many bytes of memory; raise ModelFormatError if it is too much for this file."""
+        self._spare -= size
+        require(self._spare >= 0, f"{what} would take far more memory than the file has bytes")
 
     def take(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """An array of this dtype and shape; None stands for any length."""

@@ -77,7 +77,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     _check_can_be_saved(model)
     content = pack(*_parts(model))
     try:
-        _read(content)  # what cannot be read is not written
+        _read(*unpack(content))  # what cannot be read is not written
     except ModelFormatError as error:
         raise ValueError(f"this model cannot be saved: {error}") from None
     with whole_file(path) as file:
@@ -122,7 +122,7 @@ def load_model(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> A
     True
     """
     try:
-        return _read(read(path, max_bytes))
+        return _read(*unpack(read(path, max_bytes)))
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
@@ -197,9 +197,9 @@ def _columns(codes: CategoryCodes) -> list[Any] | None:
 # -------------------------------------------------------------------------------------------- reading
 
 
-def _read(content: bytes) -> Any:
+def _read(arrays: Arrays, document: dict[str, Any]) -> Any:
     with np.errstate(all="ignore"):  # checks compare infinities and NaN too
-        return _model(*upgraded(*unpack(content)))
+        return _model(*upgraded(arrays, document))
 
 
 def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
@@ -210,7 +210,7 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     fields.integer("schema", SCHEMA, SCHEMA)
     decoder = Decoder(tensors)
     model = _unfitted(fields, decoder)
-    model.classes_ = read_labels(fields.take("classes"))
+    model.classes_ = read_labels(fields.take("classes"), tensors)
     K = len(model.classes_)
     model._heaviest = fields.integer("heaviest", 0, K - 1)
     model.n_features_in_ = fields.integer("n_features", 1, _MOST_FEATURES)

@@ -18,6 +18,7 @@ from maboost.io.values import Decoder, Encoder, label, read_label
 __all__ = ["certificate", "history", "read_certificate", "read_history"]
 
 MAX_ROUNDS = 1 << 19  # each costs far more memory than its bytes
+_RECORD, _ERROR = 700, 32  # bytes of memory that a round and an error of a group take
 _WHOLE = ("round", "rows_used", "bytes_read")
 _FINITE = ("edge", "step", "gain")
 _MOST = 1e100  # of an edge, a step or a gain: sums of them stay numbers
@@ -66,6 +67,7 @@ def read_history(written: Fields, arrays: Tensors) -> History:
     table = arrays.take("history", np.float64, (None, len(columns)))
     require(len(table) <= MAX_ROUNDS, f"history has more than {MAX_ROUNDS:,} rounds")
     errors = arrays.take("group_errors", np.float64, (len(names), len(table)))
+    arrays.spend(_RECORD * len(table) + _ERROR * errors.size, "the history")
     by_name: dict[str, list[Any]] = {}
     for name, column in zip(columns, table.T, strict=True):
         by_name[name] = _column(name, column)

@@ -20,6 +20,12 @@ __all__ = ["flat", "read_trees"]
 
 MAX_TREES = 1 << 18  # each costs far more memory than its bytes
 MAX_CATEGORICAL = 1 << 20  # columns; likewise
+_TREE, _SET, _KNOWN = (
+    1300,
+    160,
+    400,
+)  # bytes of memory that a tree, a set and a column take beyond those
+_BLOCK = 1 << 16  # values looked up at a time
 _MOST = 1e100  # of a gain or a weight: sums of them stay numbers
 _SIMPLEX = 1e-6  # by how much the answers of a node may miss one
 
@@ -90,6 +96,7 @@ def read_trees(
     nodes.check_shape(n_features)
     nodes.check_numbers()
     _check_sets(nodes, sets, known)
+    arrays.spend(_TREE * (len(nodes.start) - 1) + _SET * (len(sets.start) - 1), "the trees")
     return _trees(nodes, sets, *known.by_bins())
 
 
@@ -109,10 +116,11 @@ def _owners(start: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _check_sorted(values: NDArray[np.float64], start: NDArray[np.int64], name: str) -> None:
-    rises = np.diff(values) > 0.0
-    same = np.diff(_owners(start)) == 0
+    rises = values[1:] > values[:-1]
+    first = start[(start > 0) & (start < len(values))]  # of a set: what comes before is in another
+    rises[first - 1] = True
     require(np.all(np.isfinite(values)), f"array {name!r} must be finite")
-    require(np.all(rises | ~same), f"array {name!r} must be sorted and unique in every set")
+    require(np.all(rises), f"array {name!r} must be sorted and unique in every set")
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,7 @@ class _Known:
     def read(cls, arrays: Tensors, n_features: int, categories: dict[int, int]) -> _Known:
         feature = arrays.take("known_feature", np.int32, (None,))
         require(len(feature) <= MAX_CATEGORICAL, "has too many categorical columns")
+        arrays.spend(_KNOWN * len(feature), "the categorical columns")
         values = arrays.take("known_values", np.float64, (None,))
         start = _offsets(arrays, "known_start", len(feature), len(values))
         require(
@@ -235,7 +244,9 @@ class _Nodes:
         idle = (self.left == 0) & (self.right == 0) & (self.category_set == -1)
         idle &= np.isposinf(self.threshold) & ~self.missing_left & (self.gain == 0.0)
         require(np.all(idle | ~leaf), "a leaf must have no children, no question and no gain")
-        inner = np.flatnonzero(~leaf)
+        trees, inner = len(self.start) - 1, np.flatnonzero(~leaf)
+        one_parent = "every node but a root must have one parent"
+        require(2 * len(inner) == len(leaf) - trees, one_parent)  # so that `inner` is not long
         tree = _owners(self.start)[inner]
         first, last = self.start[tree], self.start[tree + 1]
         left, right = first + self.left[inner], first + self.right[inner]
@@ -243,10 +254,11 @@ class _Nodes:
             np.all((left > inner) & (right == left + 1) & (right < last)),
             "children must follow their parent within the tree, the right one next to the left",
         )
-        parents = np.bincount(np.concatenate([left, right]), minlength=len(leaf))
-        wanted = np.ones(len(leaf), dtype=np.int64)
-        wanted[self.start[:-1]] = 0
-        require(np.array_equal(parents, wanted), "every node but a root must have one parent")
+        has_parent = np.zeros(len(leaf), dtype=bool)
+        has_parent[left] = has_parent[right] = True
+        # as many children as nodes with a parent: no node has two
+        counted = np.count_nonzero(has_parent) == len(leaf) - trees
+        require(counted and not has_parent[self.start[:-1]].any(), one_parent)
 
     def check_numbers(self) -> None:
         """Thresholds are no NaN, answers lie where scores lie, gains and weights can be summed."""
@@ -285,21 +297,35 @@ def _check_sets(nodes: _Nodes, sets: _Sets, known: _Known) -> None:
     require(np.all(used == 1), "every set of categories must belong to one node")
     feature = np.empty(len(sets.start) - 1, dtype=np.int64)
     feature[chosen] = nodes.feature[at]
-    column = np.searchsorted(known.feature, feature[_owners(sets.start)])
-    values = known.values[known.in_sets]
-    place = _place(values, sets.values)
-    span = len(values) + 1
-    having = _owners(known.start)[known.in_sets] * span + _place(values, values)
-    require(
-        np.all(np.isin(sets.values, values)) and np.all(np.isin(column * span + place, having)),
-        "array 'set_values' has values that are no category of their column, or a rare one other than its "
-        "first",
-    )
+    column = np.searchsorted(known.feature, feature)
+    allowed = known.values[known.in_sets]
+    start = np.append(0, np.cumsum(known.in_sets))[known.start]
+    for first in range(0, len(sets.values), _BLOCK):
+        values = sets.values[first : first + _BLOCK]
+        owner = np.searchsorted(sets.start, np.arange(first, first + len(values)), "right") - 1
+        low, high = start[column[owner]], start[column[owner] + 1]
+        require(
+            np.all(_within(values, allowed, low, high)),
+            "array 'set_values' has values that are no category of their column, or a rare one other than "
+            "its first",
+        )
 
 
-def _place(values: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The rank of numbers among the distinct values."""
-    return np.searchsorted(np.unique(values), of)
+def _within(
+    values: NDArray[np.float64],
+    known: NDArray[np.float64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether each value is in its own sorted piece ``known[low:high]``, by bisection."""
+    end = high
+    while np.any(searching := low < high):
+        middle = np.where(searching, (low + high) // 2, 0)
+        above = searching & (known[middle] < values)
+        low, high = np.where(above, middle + 1, low), np.where(searching & ~above, middle, high)
+    found = low < end
+    found[found] = known[low[found]] == values[found]
+    return found
 
 
 def _trees(

@@ -18,6 +18,7 @@ from maboost.mirror.steps import Corrective, MaxMargin, Paper
 
 __all__ = ["Decoder", "Encoder", "label", "labels", "read_label", "read_labels"]
 
+LONGEST_CLASS = 1 << 12  # characters: each predicted label takes four bytes for each of them
 _STEEPEST = 1e100  # of a FermiDirac cap: beyond it the bounds are not numbers
 
 OBJECTS: dict[str, Callable[..., Any]] = {
@@ -71,7 +72,7 @@ def labels(classes: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": name, "values": [label(c, "a class") for c in classes.tolist()]}
 
 
-def read_labels(value: Any) -> NDArray[Any]:
+def read_labels(value: Any, arrays: Tensors) -> NDArray[Any]:
     """The classes from JSON: sorted, no two alike."""
     fields = Fields(value, "classes")
     name, values = fields.text("dtype"), fields.items("values")
@@ -84,6 +85,14 @@ def read_labels(value: Any) -> NDArray[Any]:
         all(type(v) is kinds[name] for v in values), f"classes.values are not all of dtype {name}"
     )
     require(len(values) > 0, "classes.values is empty")
+    if name == "str":
+        longest = max(map(len, values))
+        require(
+            longest <= LONGEST_CLASS,
+            f"classes.values has text of {longest:,} characters; dtype str holds at most "
+            f"{LONGEST_CLASS:,}: use shorter names, or an array of dtype object",
+        )
+        _spend_on_text(values, "classes.values", arrays)
     try:
         with np.errstate(over="raise"):
             classes = np.array(values, dtype=name)
@@ -91,6 +100,11 @@ def read_labels(value: Any) -> NDArray[Any]:
         raise ModelFormatError(f"classes.values do not fit dtype {name}") from None
     require(np.all(classes[1:] > classes[:-1]), "classes.values must be sorted and unique")
     return classes
+
+
+def _spend_on_text(values: list[str], what: str, arrays: Tensors) -> None:
+    """Count the memory of an array of text, in which every value is as wide as the longest."""
+    arrays.spend(4 * len(values) * max(map(len, values), default=0), what)
 
 
 # ---------------------------------------------------------------------------------------- parameters
@@ -221,6 +235,7 @@ class Decoder:
         if fields.flag("object"):
             return np.array(items, dtype=object)
         require(all(isinstance(v, str) for v in items), f"parameter {name} must hold text")
+        _spend_on_text(items, f"parameter {name}", self.arrays)
         return np.array(items, dtype=str)
 
     def _array(self, fields: Fields, name: str) -> NDArray[Any]:

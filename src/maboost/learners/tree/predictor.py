@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 
 _TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
 _SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
+_PADDED = 1 << 23  # bytes that trees may take as complete ones even if they have few nodes
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,7 @@ class Tree:
     @property
     def depth(self) -> int:
         """Length of the longest path from the root to a leaf."""
-        depth = [0] * len(self.feature)
-        nodes = zip(self.feature.tolist(), self.left.tolist(), self.right.tolist(), strict=True)
-        for node, (feature, left, right) in enumerate(nodes):
-            if feature >= 0:
-                depth[left] = depth[right] = depth[node] + 1
-        return max(depth)
+        return int(_depth(self.feature, self.left, self.right))
 
     def importances(self, columns: int) -> Array:
         """Gain by feature, summing to one (or to zero for a single leaf)."""
@@ -256,6 +252,17 @@ class Forest:
             self.feature[inner], self.threshold[inner], self.missing_left[inner], self.value[ids],
         )  # fmt: skip
 
+    def _may_be_complete(self) -> bool:
+        """Whether the trees are shallow, and as complete ones take little more memory than they do now.
+
+        One tree of depth 5 gives 32 leaves to every tree, also to those of a single node.
+        """
+        depth = int(self.depths.max(initial=0))
+        if depth > _SHALLOW:
+            return False
+        leaves = len(self.roots) << depth
+        return leaves <= len(self.feature) or leaves * (8 * self.value.shape[1] + 64) <= _PADDED
+
     @cached_property
     def _walk(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """The kernel for these trees, and what it takes to describe them."""
@@ -264,7 +271,7 @@ class Forest:
         )  # fmt: skip
         sets: tuple[Any, ...] = self.category_set, self.category_start, self.category_values
         if len(self.category_start) == 1:
-            if self.depths.max(initial=0) <= _SHALLOW:
+            if self._may_be_complete():
                 return _add_votes_of_complete, self._complete()
             sets = None, None, None
         return _add_votes, (*nodes, *sets, self.value)
@@ -284,6 +291,18 @@ class Forest:
 
         (threads or Threads()).over(n, work)
         return out
+
+
+@kernel
+def _depth(feature, left, right):
+    depth = np.zeros(feature.size, dtype=np.int64)
+    deepest = 0
+    for node in range(feature.size):
+        if feature[node] >= 0:
+            below = depth[node] + 1
+            depth[left[node]] = depth[right[node]] = below
+            deepest = max(deepest, below)
+    return deepest
 
 
 @kernel
