@@ -566,9 +566,8 @@ def tree(**parameters):
     ],
 )
 def test_a_checkpoint_of_another_fit_is_refused(state, change, message, tmp_path):
-    with pytest.raises(ValueError, match=f"(?s){message}") as raised:
+    with pytest.raises(CheckpointError, match=f"(?s){message}") as raised:
         resumed(tmp_path, state, **change)
-    assert not isinstance(raised.value, CheckpointError)
     assert "checkpoint=" in str(raised.value)
 
 
@@ -734,6 +733,16 @@ DAMAGES = [
     (put("density", 3, -1.0), "'density' must not be negative"),
     (put("density", 3, np.nan), "'density' must be finite"),
     (put("theta", 3, np.nan), "'theta' must hold no NaN"),
+    (put("theta", 3, np.inf), "'theta' must be finite but where"),
+    (put("theta", 3, -np.inf), "'theta' must be finite but where"),
+    (put("theta", 3, 1e300), "'theta' must be finite but where"),
+    (put("density", 3, 1e16), "the mass of array 'density' is"),
+    (swap("density", lambda a: a[::-1]), "'density' is not the density of array 'theta'"),
+    (put("density", 3, 1e300), "'density' must be finite"),
+    (put("margins", 3, -1e300), "'margins' must be finite"),
+    (say("run", "mass", 7.0), "run.mass is 7, and the mass"),
+    (say("prints", "rows", "0" * 32), "is of another fit: X, y, the weights"),
+    (say("prints", "random_state", "x" * 10**5), "is of another fit: random_state was x+"),
     (put("value", 0, 2.0), "'value' must lie in"),
     (put("feature", 0, 99), "'feature' must name"),
     (put("history", (0, 0), 2.0), "round must count from 1"),

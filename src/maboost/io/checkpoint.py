@@ -27,7 +27,15 @@ from maboost.boosting.loop import Run
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.estimators.control import fixed_parameters, told_changes
 from maboost.estimators.rows import TrainingRows
-from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, unpack
+from maboost.io.container import (
+    MAX_BYTES,
+    Arrays,
+    ModelFormatError,
+    pack,
+    read,
+    shortened,
+    unpack,
+)
 from maboost.io.fields import Fields, Tensors, require
 from maboost.io.run_records import history, read_history
 from maboost.io.run_state import read_run_state, run_state
@@ -52,7 +60,9 @@ _ROWS = {
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint, a damaged one, or one of another version.
+    """A file that is no checkpoint, a damaged one, or one of another version or of another fit.
+
+    A fit with ``resume=True`` raises nothing else about the content of the file, whoever wrote it.
 
     >>> import tempfile, pathlib
     >>> from sklearn.datasets import load_iris
@@ -157,8 +167,8 @@ class Checkpoint:
         if what is None and changed[0] != "booster":
             what = told_changes(stored.parameters, self.parameters)
         what = what or told_change(changed[0], old[changed[0]], new[changed[0]])
-        raise ValueError(
-            f"checkpoint={self.path!r} is of another fit: {what}. Give another path, or resume=False to "
+        raise CheckpointError(
+            f"checkpoint={self.path!r} is of another fit: {shortened(what, 2000)}. Give another path, or resume=False to "
             "begin anew"
         )
 
@@ -290,7 +300,7 @@ def _check_history(records: History, run: Run) -> None:
 def _check_rounds(model: Any, path: str) -> None:
     done = len(model._hypotheses)
     if model._most_rounds < done:
-        raise ValueError(
+        raise CheckpointError(
             f"n_estimators={model._most_rounds} is less than the {done} rounds of "
             f"checkpoint={path!r}; with resume=True it is the total number of rounds"
         )

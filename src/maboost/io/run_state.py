@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from maboost.mirror.ascent import AscentState
 
 __all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 
-_LARGEST = sys.float_info.max
+_LARGEST = 1e100  # of any number: squares and sums of them stay numbers
+_CLOSE = 1e-6  # by how much a density may differ from that of its dual point, and in mass
 _NUMBERS = ("gain", "total_step", "error")
 _OF_SAMPLE = ("size", "grain")
 _KEYS = 624  # words of the Mersenne twister
@@ -72,7 +72,30 @@ def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
     theta = arrays.take("theta", np.float64, (entries,)).copy()
     require(not np.isnan(theta).any(), "array 'theta' must hold no NaN")
     snapshot["state"] = AscentState(theta, density, mass, potential)
+    _check_state(snapshot["state"], run)
     return snapshot
+
+
+def _check_state(state: AscentState, run: Run) -> None:
+    """The density is that of the dual point, and has this mass: otherwise the next step may have no size."""
+    ascent, theta, density = run.booster.ascent, state.theta, state.density
+    least, most = theta == -math.inf, theta == math.inf
+    ends = np.all(density[least] == 0.0) and np.all(density[most] >= ascent.regularizer.upper)
+    finite = np.all(np.abs(theta[~(least | most)]) <= _LARGEST)
+    require(ends and finite, "array 'theta' must be finite but where the density is at an end")
+    mass = run.measure.integral(density)
+    close = _CLOSE * max(1.0, mass)
+    require(
+        abs(mass - state.mass) <= close,
+        f"run.mass is {state.mass:g}, and the mass of array 'density' is {mass:g}",
+    )
+    try:
+        with np.errstate(all="ignore"):
+            still = ascent.move(state, np.zeros_like(theta), 0.0, run.measure).state.density
+            away = run.measure.integral(np.abs(still - density))
+    except (ValueError, ArithmeticError):
+        away = math.inf
+    require(away <= close, "array 'density' is not the density of array 'theta'")
 
 
 def _read_sample(fields: Fields, arrays: Tensors, rows: int) -> Sample:
@@ -100,7 +123,7 @@ def _optional(fields: Fields, name: str) -> float | None:
 
 def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
     array = arrays.take(name, np.float64, (size,)).copy()
-    require(np.all(np.isfinite(array)), f"array {name!r} must be finite")
+    require(np.all(np.abs(array) <= _LARGEST), f"array {name!r} must be finite")
     return array
 
 

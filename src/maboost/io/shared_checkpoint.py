@@ -23,6 +23,7 @@ from maboost.estimators.rows import TrainingRows
 from maboost.io.checkpoint import (
     SCHEMA,
     Checkpoint,
+    CheckpointError,
     Stored,
     _check_history,
     _digest,
@@ -118,6 +119,6 @@ def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record, sample: int) -
         if not np.array_equal(*pair, equal_nan=True):
             raise ValueError(f"round {stored.round} went {found} here and {stored} there")
     except ValueError as error:
-        raise ValueError(
+        raise CheckpointError(
             f"the checkpoint is of another fit: {error}. Give another path, or resume=False to begin anew"
         ) from None
