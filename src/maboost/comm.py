@@ -12,12 +12,12 @@ of threads or shards. :func:`reproducible_sum` adds integers instead.
 from __future__ import annotations
 
 import math
-import pickle
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.encoding import decoded, encoded
 from maboost.fixed import FixedPoint, fixed_point, fold
 from maboost.instructions import bits_of
 from maboost.jit import kernel
@@ -61,7 +61,7 @@ class Communicator(Protocol):
         """Combine `array` over all shards elementwise; every shard gets the result."""
 
     def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
-        """Give every shard the `array` of shard `root`."""
+        """Give every shard the `array` of shard `root`; all shards pass arrays of one shape and dtype."""
 
 
 class SerialCommunicator:
@@ -132,12 +132,15 @@ def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
 
 
 def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
-    """A small value of every shard by rank (pickled: shards trust each other)."""
+    """Return a small value of every shard by rank.
+
+    The values are encoded by :mod:`maboost.encoding`, never pickled: a message cannot run code.
+    """
     if comm.size == 1:
         return [value]
-    text = pickle.dumps(value)
+    text = encoded(value)
     content = np.frombuffer(text + bytes(-len(text) % 8), dtype=np.int64)
-    return [pickle.loads(part.tobytes()) for part in gathered(content, comm)]
+    return [decoded(part.tobytes()) for part in gathered(content, comm)]
 
 
 # --------------------------------------------------------------------------------------------------

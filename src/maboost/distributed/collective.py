@@ -100,8 +100,11 @@ class CollectiveCommunicator:
         return found.reshape(array.shape)
 
     def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
+        # A sum of bytes: the collective's own broadcast pickles, and unpickling can run code.
+        content = array.tobytes() if self.rank == root else bytes(array.nbytes)
         with self._message("broadcast", array.nbytes):
-            return np.asarray(collective.broadcast(array, root))
+            found = collective.allreduce(np.frombuffer(content, np.uint8), collective.Op.SUM)
+        return found.view(array.dtype).reshape(array.shape)
 
     @contextmanager
     def _message(self, kind: str, size: int) -> Iterator[None]:

@@ -15,6 +15,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
 from maboost.comm import Communicator, SerialCommunicator, gathered_objects
+from maboost.encoding import decoded, encoded
 from maboost.estimators.labels import is_missing
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class CategoryCodes:
             )
         columns = zip(frame.columns, _columns(frame), strict=True)
         here = {name: _Kind.of(name, column) for name, column in columns}
-        shards = gathered_objects(here, comm or SerialCommunicator())
+        shards = _gathered_kinds(here, comm or SerialCommunicator())
         kinds = {name: _Kind.together(name, [shard[name] for shard in shards]) for name in here}
         return cls(
             {name: kind.values for name, kind in kinds.items() if kind.values is not None},
@@ -193,6 +194,22 @@ class _Kind:
             return first
         values = {value for kind in told for value in kind.values or []}
         return cls(first.dtype, in_order(values, first.order), first.order, first.vacant)
+
+
+def _gathered_kinds(here: dict[Any, _Kind], comm: Communicator) -> list[dict[Any, _Kind]]:
+    """The kinds of the columns of every shard, by rank."""
+    if comm.size == 1:
+        return [here]
+    told: dict[Any, Any] = {}
+    for name, kind in here.items():
+        try:
+            told[name] = encoded((kind.dtype, kind.values, kind.order, kind.vacant))
+        except TypeError as error:
+            raise ValueError(f"the categories of column {name!r}: {error}") from None
+    return [
+        {name: _Kind(*decoded(content)) for name, content in shard.items()}
+        for shard in gathered_objects(told, comm)
+    ]
 
 
 def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
