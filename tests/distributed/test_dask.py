@@ -26,7 +26,7 @@ from tests.distributed import faults
 from tests.distributed.shards import BOOSTERS, assert_same, table
 
 from maboost import HistTreeClassifier, MABoostClassifier, distributed, load_model
-from maboost.distributed import DaskMABoostClassifier, WorkerLostError, launch
+from maboost.distributed import DaskMABoostClassifier, WorkerLostError, collective, launch
 from maboost.distributed.worker import model_digest
 from maboost.estimators.table import RareCategoriesWarning
 from maboost.mirror import CappedSimplex
@@ -442,6 +442,50 @@ def test_the_profiler_of_dask_runs_again_after_a_fit(client):
     assert all(client.run(running).values())
 
 
+def test_workers_exchange_no_pickles(client):
+    """Not by the collective, whose own broadcast pickles, and not by the library: unpickling runs code."""
+
+    def allow(allowed):
+        from xgboost import collective
+
+        collective.pickle = pickle if allowed else None
+
+    X, y = table(300, classes=3)
+    table_of = pd.DataFrame(X).assign(place=np.array(["a", "b", "c", "d"])[np.arange(300) % 4])
+    table_of.columns = table_of.columns.astype(str)
+    model = BOOSTERS["euclidean"]
+    client.run(allow, False)
+    try:
+        fitted = on_dask(model).fit(dd.from_pandas(table_of, npartitions=3), da.from_array(y, 100))
+    finally:
+        client.run(allow, True)
+    assert_same(fitted, clone(model).fit(table_of, y))
+
+
+def test_the_tracker_listens_on_the_address_of_its_worker_only(client):
+    def addresses():
+        import psutil
+
+        found = psutil.Process().net_connections("tcp")
+        return {c.laddr.port: c.laddr.ip for c in found if c.status == "LISTEN"}
+
+    worker = next(iter(client.nthreads()))
+    args = client.run(collective.start_tracker, "a fit", "127.0.0.1", 2, workers=[worker])[worker]
+    try:
+        listening = client.run(addresses, workers=[worker])[worker]
+        assert listening[args["dmlc_tracker_port"]] == "127.0.0.1"
+    finally:
+        client.run(collective.stop_tracker, "a fit", workers=[worker])
+
+
+def test_categories_that_workers_cannot_exchange_are_refused(client):
+    dates = pd.Series(pd.date_range("2020", periods=3)).dt.date
+    frame = pd.DataFrame({"day": pd.Categorical(dates.iloc[np.arange(60) % 3])})
+    lazy = dd.from_pandas(frame, npartitions=2), da.from_array(np.arange(60) % 2, 30)
+    with pytest.raises(ValueError, match="categories of column 'day': .* turn it into text"):
+        DaskMABoostClassifier(n_estimators=2).fit(*lazy)
+
+
 # ------------------------------------------------------------------------------------------- faults
 
 
@@ -504,20 +548,25 @@ def test_a_worker_caught_in_a_message_is_replaced(client, monkeypatch, ranks):
     assert pid not in client.run(os.getpid).values()
 
 
-@pytest.mark.parametrize("last_words", [10.0, 1.0])
-def test_a_silent_worker_is_named(client, monkeypatch, last_words):
+@pytest.mark.parametrize(("last_words", "rank"), [(10.0, -1), (1.0, -1), (1.0, 0)])
+def test_a_silent_worker_is_named(client, monkeypatch, last_words, rank):
     """A process that was stopped, as a machine that fell off the network would be.
 
-    It alone is, though others may be slow to see that they lost touch.
+    It alone is named, though others may be slow to see that they lost touch, and soon after one timeout,
+    also where it hosts the tracker, which the others tell when they leave.
     """
+    timeout = 15
     monkeypatch.setattr(launch, "_LAST_WORDS", last_words)
     lazy = on_all(client, *table(400))
-    victim = sorted(client.nthreads())[-1]
+    victim = sorted(client.nthreads())[rank]
     pid = client.run(os.getpid, workers=[victim])[victim]
     client.run(faults.plan, "histogram", 4, signal.SIGSTOP, workers=[victim])
+    began = time.monotonic()
     try:
         with pytest.raises(WorkerLostError, match=f"worker {victim} did not answer"):
-            DaskMABoostClassifier(n_estimators=5, timeout=15).fit(*lazy)
+            DaskMABoostClassifier(n_estimators=5, timeout=timeout).fit(*lazy)
+        waited = time.monotonic() - began
     finally:
         os.kill(pid, signal.SIGCONT)
+    assert timeout < waited < timeout + last_words + 2 * launch._ANSWER + 5.0
     DaskMABoostClassifier(n_estimators=2).fit(*on_all(client, *table(400)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -61,22 +63,58 @@ class Outcome:
 
 
 def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
-    """Fit on these parts together with the other workers. Errors are returned: raised, Dask would retry."""
-    outcome = Outcome()
+    """Fit on these parts together with the other workers. Errors are returned: raised, Dask would retry.
+
+    The fit runs in a thread of its own, to which the collective belongs. A fit that failed is returned at
+    once, and its thread leaves the collective afterwards: where the worker that hosts the tracker is
+    silent, leaving takes two more timeouts.
+    """
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    arguments = (parts, order, rank, get_worker(), outcomes)
+    threading.Thread(target=_train, args=arguments, daemon=True).start()
+    return outcomes.get()
+
+
+def _train(
+    parts: list[dict[str, Any]],
+    order: Order,
+    rank: int,
+    worker: Worker,
+    outcomes: SimpleQueue[Outcome],
+) -> None:
+    """Put the outcome of the fit into `outcomes`; only the first one put there is read."""
     try:
         with (
-            _no_profile(get_worker()),
+            _no_profile(worker),
             joined(order.tracker, rank, order.timeout, order.fit) as comm,
         ):
-            told = comm if wrap_communicator is None else wrap_communicator(comm)
-            model = _fitted(parts, order, told, outcome)
-            _check_alike(model, told)
-            outcome.traffic = comm.traffic
-            if comm.rank == 0:
-                outcome.model = model
-    except Exception as error:
-        outcome.error, outcome.trace = _portable(error), traceback.format_exc()
+            try:
+                outcome = _together(parts, order, comm, worker)
+            except Exception as error:
+                outcomes.put(_failed(error))
+                raise
+    except BaseException as error:
+        outcome = _failed(error)
+    outcomes.put(outcome)
+
+
+def _together(
+    parts: list[dict[str, Any]], order: Order, comm: CollectiveCommunicator, worker: Worker
+) -> Outcome:
+    """Fit with the other workers, and check that all made the same model."""
+    outcome = Outcome()
+    told = comm if wrap_communicator is None else wrap_communicator(comm)
+    model = _fitted(parts, order, told, worker, outcome)
+    _check_alike(model, told)
+    outcome.traffic = comm.traffic
+    if comm.rank == 0:
+        outcome.model = model
     return outcome
+
+
+def _failed(error: BaseException) -> Outcome:
+    trace = "".join(traceback.format_exception(error))
+    return Outcome(error=_portable(error), trace=trace)
 
 
 def give_up(dask_worker: Worker) -> None:
@@ -104,7 +142,11 @@ def _no_profile(worker: Worker) -> Iterator[None]:
 
 
 def _fitted(
-    parts: list[dict[str, Any]], order: Order, comm: CollectiveCommunicator, outcome: Outcome
+    parts: list[dict[str, Any]],
+    order: Order,
+    comm: CollectiveCommunicator,
+    worker: Worker,
+    outcome: Outcome,
 ) -> Any:
     rows = {
         name: together([part[name] for part in parts if name in part] or [blank])
@@ -112,7 +154,7 @@ def _fitted(
     }
     model = order.kind(**order.params)
     if model.n_jobs is None:
-        model.n_jobs = get_worker().state.nthreads
+        model.n_jobs = worker.state.nthreads
     if comm.rank:
         model.verbose = 0
     model._comm = comm
@@ -156,8 +198,10 @@ def _check_alike(model: Any, comm: CollectiveCommunicator) -> None:
         )
 
 
-def _portable(error: Exception) -> Exception:
+def _portable(error: BaseException) -> Exception:
     """An error that the client can read."""
+    if not isinstance(error, Exception):  # Dask would take it for the end of the worker
+        return RuntimeError(f"{type(error).__name__}: {error}")
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
