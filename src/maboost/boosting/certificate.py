@@ -21,6 +21,7 @@ from maboost.boosting.rounding import at_least, at_most
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Euclidean, Regularizer
+from maboost.text import escaped
 
 __all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound"]
 
@@ -280,7 +281,7 @@ class Certificate:
         measured = "not measured" if unknown else f"measured {self.measured_error:.4g}"
         lines = [
             f"{self.rounds} rounds, {self.regularizer} on {self.domain}, {self.update} update; "
-            f"stopped: {self.stopped}",
+            f"stopped: {escaped(str(self.stopped))}",
             f"  training error   certified <= {at_most(self.error_bound)}   {measured}"
             + (f"   (nothing is promised below {at_most(self.floor)})" if self.floor > 0 else ""),
         ]
@@ -305,7 +306,7 @@ class Certificate:
         for name, group in self.groups.items():
             limit = "primary" if group.limit is None else f"limit {group.limit:.4g}"
             lines.append(
-                f"  {name!s:<16} certified <= {at_most(group.error_bound)}   measured "
+                f"  {escaped(str(name)):<16} certified <= {at_most(group.error_bound)}   measured "
                 f"{group.measured_error:.4g}   ({limit}, share {group.share:.3g})"
             )
         if self.inert_rows:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 try:
     import click
     import pyarrow  # noqa: F401
@@ -15,11 +19,35 @@ import maboost
 from maboost.cli.demo import demo
 from maboost.cli.training import train
 from maboost.cli.using import evaluate, inspect, predict
+from maboost.text import escaped
 
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Group(click.Group):
+    """The commands; what click says of arguments is escaped, as names of files are among them."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _escaped_errors():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _escaped_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _escaped_errors() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        error.message = escaped(error.message)
+        raise
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(maboost.__version__, prog_name="maboost")
 def main() -> None:
     """Boosting where you choose the distribution, with a certificate."""

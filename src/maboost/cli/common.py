@@ -1,4 +1,8 @@
-"""What the commands share: errors in one line, column names, numbers as JSON has them."""
+"""What the commands share: lines and tables for a person, errors, column names, numbers for JSON.
+
+Everything for a person is printed by :func:`say`, :func:`show_table` or a console that gets `escaped` text,
+since names and labels come from files.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from maboost.data.files import TableError
+from maboost.text import escaped
 
 __all__ = [
     "INTERRUPTED",
@@ -27,6 +32,8 @@ __all__ = [
     "find_target",
     "is_number",
     "plain",
+    "safe_csv_option",
+    "say",
     "show_table",
     "some",
     "told_in_a_line",
@@ -45,13 +52,26 @@ decimal_option = click.option(
 )
 
 
+safe_csv_option = click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="Put ' before cells of a CSV file that a spreadsheet would run as a formula.",
+)
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines; control characters in them, line ends included, are shown as escapes."""
+    for line in lines:
+        click.echo(escaped(line), err=err)
+
+
 class Problem(click.ClickException):
     """Bad input: one line, exit code 2."""
 
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"maboost: {self.format_message()}", err=True)
+        say(f"maboost: {self.format_message()}", err=True)
 
 
 def told_in_a_line(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +87,7 @@ def told_in_a_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (ValueError, OSError, MemoryError, ImportError) as error:
             raise Problem(" ".join(str(error).split())) from error
         except KeyboardInterrupt:
-            click.echo("maboost: interrupted before the first round; nothing was written", err=True)
+            say("maboost: interrupted before the first round; nothing was written", err=True)
             raise SystemExit(INTERRUPTED) from None
 
     return run
@@ -116,8 +136,12 @@ def some(names: list[str], most: int = 12) -> str:
     return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
-def show_table(table: Table) -> None:
-    """Print a table whole: no name in it is markup, and none is cut off for want of room."""
+def show_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
+    """Print a table whole: no name in it is markup or a control, and none is cut off for want of room."""
+    titles = [escaped(title) for title in head]
+    table = Table(*titles, box=None, show_header=bool(titles), pad_edge=bool(titles))
+    for row in rows:
+        table.add_row(*map(escaped, row))
     Console(highlight=False, markup=False, emoji=False, width=_ANY_WIDTH).print(table)
 
 

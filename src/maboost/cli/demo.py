@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maboost
-from maboost.cli.common import told_in_a_line
+from maboost.cli.common import say, told_in_a_line
 
 __all__ = ["demo"]
 
@@ -66,10 +66,10 @@ def demo(folder: Path) -> None:
     """Train on bundled data with planted label noise; write the model and the report."""
     splits = [_split(seed) for seed in range(SPLITS)]
     models = [_fitted(split, seed) for seed, split in enumerate(splits)]
-    click.echo(
-        f"Breast cancer data, {NOISE:.0%} of the training labels flipped.\n"
+    say(
+        f"Breast cancer data, {NOISE:.0%} of the training labels flipped.",
         f"Mean error on clean test labels over {SPLITS} random splits after 100 rounds, and its range: "
-        "one split is noise."
+        "one split is noise.",
     )
     errors = {
         name: [
@@ -79,14 +79,17 @@ def demo(folder: Path) -> None:
         for name in models[0]
     }
     for name, found in errors.items():
-        click.echo(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
+        say(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
     first, model = splits[0], models[0][OURS]
-    click.echo(f"\nThe first split: {len(first.noisy)} training rows.")
+    say("", f"The first split: {len(first.noisy)} training rows.")
     suspects = model.suspect_labels()
     issues = suspects.index[suspects["is_label_issue"]]
-    click.echo(
+    say(
         f"{len(issues)} labels look wrong; {first.flipped[issues].sum()} of them were flipped, of "
-        f"{first.flipped.sum()} in all.\n\n{model.certificate_}\n"
+        f"{first.flipped.sum()} in all.",
+        "",
+        *str(model.certificate_).splitlines(),
+        "",
     )
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.maboost")
@@ -95,4 +98,4 @@ def demo(folder: Path) -> None:
         y_test=first.y_test,
         title="Breast cancer, a fifth of the labels flipped",
     )  # fmt: skip
-    click.echo(f"model   {folder / 'model.maboost'}\nreport  {folder / 'report.html'}")
+    say(f"model   {folder / 'model.maboost'}", f"report  {folder / 'report.html'}")

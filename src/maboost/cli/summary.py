@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from maboost.cli.common import plain, show_table
 from maboost.cli.words import in_options
@@ -58,26 +57,28 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
 
 def show(s: dict[str, Any]) -> None:
     """The summary for a person."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("rounds", f"{s['rounds']} ({in_options(s['stopped'])})")
+    rows: list[tuple[str, str]] = []
+    rows.append(("rounds", f"{s['rounds']} ({in_options(s['stopped'])})"))
     if s["rounds"]:
-        table.add_row("training error", f"{s['training_error']:.2%}")
+        rows.append(("training error", f"{s['training_error']:.2%}"))
         floor = s["certified_floor"]
         below = f", nothing is promised below {at_most(floor)}" if floor else ""
-        table.add_row("certified", f"at most {at_most(s['certified_error'])}{below}")
+        rows.append(("certified", f"at most {at_most(s['certified_error'])}{below}"))
     if "validation_error" in s:
-        table.add_row("validation error", f"{s['validation_error']:.2%}")
+        rows.append(("validation error", f"{s['validation_error']:.2%}"))
     if "smoothness" in s:
-        table.add_row("largest weight", f"{s['smoothness']:.3g} times a row's share")
+        rows.append(("largest weight", f"{s['smoothness']:.3g} times a row's share"))
     for name, g in s.get("domains", {}).items():
         limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
-        table.add_row(
-            f"source {name}",
-            f"error {g['training_error']:.2%}, certified {at_most(g['certified_error'])} ({limit})",
+        rows.append(
+            (
+                f"source {name}",
+                f"error {g['training_error']:.2%}, certified {at_most(g['certified_error'])} ({limit})",
+            )
         )
     if s["rounds"]:
-        table.add_row("suspect labels", f"{s['suspect_labels']} of {s['training_rows']}")
+        rows.append(("suspect labels", f"{s['suspect_labels']} of {s['training_rows']}"))
     for key in FILES:
         if key in s:
-            table.add_row(key, s[key])
-    show_table(table)
+            rows.append((key, s[key]))
+    show_table(rows)

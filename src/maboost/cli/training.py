@@ -33,6 +33,8 @@ from maboost.cli.common import (
     decimal_option,
     find_target,
     is_number,
+    safe_csv_option,
+    say,
     some,
     told_in_a_line,
 )
@@ -40,7 +42,8 @@ from maboost.cli.configuration import configured
 from maboost.cli.summary import show, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
-from maboost.data.files import TableError, check_suffix, read_table, write_table
+from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
+from maboost.text import escaped
 
 __all__ = ["train"]
 
@@ -111,6 +114,7 @@ __all__ = ["train"]
     type=click.Path(path_type=Path),
     help="Write the labels that look wrong there, as a CSV or Parquet file.",
 )
+@safe_csv_option
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
@@ -140,6 +144,12 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         check_writable(path, option)
     if options["suspects"] is not None:
         check_suffix(options["suspects"])
+    if options["safe_csv"]:
+        if options["suspects"] is None:
+            raise TableError(
+                "--safe-csv needs --suspects FILE.csv: no other file of a training is CSV"
+            )
+        check_safe_csv("--suspects", options["suspects"])
     checkpoints.check(options)
     factors = class_weights.parsed(options["class_weight"])
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
@@ -187,7 +197,7 @@ def _write(model: Any, job: _Job, data: Path, options: dict[str, Any]) -> None:
     if options["suspects"] is not None:
         labels = model.suspect_labels()
         suspects = labels[labels["is_label_issue"]].reset_index()
-        write_table(dict(suspects.items()), options["suspects"])
+        write_table(dict(suspects.items()), options["suspects"], options["safe_csv"])
 
 
 class _Job:
@@ -337,22 +347,24 @@ class _Job:
     def describe(self, data: Path) -> None:
         """What was inferred, for a person to check."""
         console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+        def tell(text: str) -> None:
+            console.print(escaped(text))
+
         how = f" ({self.inferred})" if self.inferred else ""
         classes, counts = np.unique(self.y, return_counts=True)
         shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
         size = f": {self.X.num_rows} rows, {len(self.features)} features"
-        console.print(Text.assemble((str(data), "bold"), size))
-        console.print(
-            f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}"
-        )
+        console.print(Text.assemble((escaped(str(data)), "bold"), size))
+        tell(f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}")
         kinds: dict[str, list[str]] = {}
         for name, column in zip(self.features, self.X.columns, strict=True):
             empty = column.null_count == len(column)
             kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
-            console.print(f"{kind:<9} {some(names)}")
+            tell(f"{kind:<9} {some(names)}")
         if self.options["checkpoint"] is not None:
-            console.print(f"checkpoint {checkpoints.told(self.options)}")
+            tell(f"checkpoint {checkpoints.told(self.options)}")
 
     def fit(self, model: Any) -> bool:
         """Fit the model; returns whether training was interrupted."""
@@ -364,5 +376,5 @@ class _Job:
                 raise TableError(in_options(str(error))) from error
         notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
         for note in notes:
-            click.echo(f"maboost: {in_options(note)}", err=True)
+            say(f"maboost: {' '.join(in_options(note).split())}", err=True)
         return any(note.startswith("interrupted") for note in notes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from rich.table import Table
 
 import maboost
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
@@ -18,11 +18,20 @@ from maboost.cli.common import (
     check_writable,
     decimal_option,
     plain,
+    safe_csv_option,
+    say,
     show_table,
     some,
     told_in_a_line,
 )
-from maboost.data.files import TableError, is_parquet, read_as_written, write_table
+from maboost.data.files import (
+    TableError,
+    check_safe_csv,
+    is_parquet,
+    read_as_written,
+    safe_cells,
+    write_table,
+)
 
 __all__ = ["evaluate", "inspect", "predict"]
 
@@ -55,13 +64,22 @@ def _load(path: Path) -> Any:
     type=click.Path(path_type=Path),
     help="CSV or Parquet file. [default: CSV to the terminal]",
 )
+@safe_csv_option
 @decimal_option
 @told_in_a_line
 def predict(
-    model: Path, data: Path, proba: bool, keep: tuple[str, ...], out: Path | None, decimal: str
+    model: Path,
+    data: Path,
+    proba: bool,
+    keep: tuple[str, ...],
+    out: Path | None,
+    safe_csv: bool,
+    decimal: str,
 ) -> None:
     """Predict the rows of DATA (CSV or Parquet) with MODEL."""
     check_writable(out, "--out")
+    if safe_csv and out is not None:
+        check_safe_csv("--out", out)
     check_apart({"the model": model, "the rows": data}, {"--out": out})
     fitted, trained = _model_and_columns(model)
     table = trained.read(data, decimal, text=keep)
@@ -75,9 +93,9 @@ def predict(
                 f"{data}"
             )
     if out is None:
-        _show(kept | found)
+        _show(kept | found, safe_csv)
     else:
-        write_table(kept | found, out)
+        write_table(kept | found, out, safe_csv)
 
 
 def _kept(data: Path, names: list[str], as_text: bool) -> dict[str, Any]:
@@ -111,16 +129,23 @@ def _predictions(fitted: Any, X: Any, proba: bool) -> dict[str, Any]:
     return columns
 
 
-def _show(columns: dict[str, Any]) -> None:
-    """Columns on the terminal, as CSV."""
+def _show(columns: dict[str, Any], safe_csv: bool) -> None:
+    """Print columns as CSV: escaped on a terminal, and as they are into a pipe or a file."""
     import pyarrow as pa
 
     table = pa.table(columns)
-    click.echo(",".join(map(_cell, table.column_names)))
+    if safe_csv:
+        table = safe_cells(table)
+    tell = say if sys.stdout.isatty() else _as_it_is
+    tell(",".join(map(_cell, table.column_names)))
     # numbers and booleans in the words that a file has for them
     texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
     for row in zip(*texts, strict=True):
-        click.echo(",".join(map(_cell, row)))
+        tell(",".join(map(_cell, row)))
+
+
+def _as_it_is(line: str) -> None:
+    click.echo(line, color=True)  # without colours click would strip escape sequences from the data
 
 
 def _cell(text: str | None) -> str:
@@ -170,13 +195,14 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    click.echo(
+    say(
         f"{found['rows']} rows, target {name!r}: error {found['error']:.2%}, log loss {found['log_loss']:.4f}"
     )
-    grid = Table("true \\ predicted", *map(str, classes), box=None)
-    for label, row in zip(classes, found["confusion"], strict=True):
-        grid.add_row(str(label), *map(str, row))
-    show_table(grid)
+    rows = zip(classes, found["confusion"], strict=True)
+    show_table(
+        ([str(label), *map(str, row)] for label, row in rows),
+        head=["true \\ predicted", *map(str, classes)],
+    )
 
 
 def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
@@ -235,13 +261,9 @@ def inspect(model: Path, as_json: bool) -> None:
         }
         click.echo(json.dumps(found, indent=2))
         return
-    click.echo(
-        f"{type(fitted).__name__}, classes {some([str(c) for c in fitted.classes_.tolist()])}"
-    )
-    click.echo(str(fitted.certificate_))
-    click.echo("parameters: " + ", ".join(f"{k}={v!r}" for k, v in params.items()))
-    click.echo(
-        "most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0)
-    )
+    say(f"{type(fitted).__name__}, classes {some([str(c) for c in fitted.classes_.tolist()])}")
+    say(*str(fitted.certificate_).splitlines())
+    say("parameters: " + ", ".join(f"{k}={v!r}" for k, v in params.items()))
+    say("most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0))
     for name, rare in fitted.rare_categories_.items():
-        click.echo(f"rare categories of {name!r} that share a bin: {some([repr(v) for v in rare])}")
+        say(f"rare categories of {name!r} that share a bin: {some([repr(v) for v in rare])}")

@@ -16,10 +16,12 @@ from maboost.writing import whole_file
 
 __all__ = [
     "TableError",
+    "check_safe_csv",
     "check_suffix",
     "is_parquet",
     "read_as_written",
     "read_table",
+    "safe_cells",
     "write_table",
 ]
 
@@ -36,6 +38,8 @@ _COMPRESSIONS = {
 _OTHERS = {
     ".arrow", ".feather", ".json", ".jsonl", ".ndjson", ".ods", ".orc", ".xls", ".xlsx", ".zip",
 }  # fmt: skip
+# what a spreadsheet runs, full-width forms of the signs included; a number runs nothing
+_FORMULA = re.compile(r"[=@\t\r\n\uff1d\uff0b\uff0d\uff20]|[+-](?![0-9.,]+([eE][+-]?[0-9]+)?\Z)")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
@@ -232,12 +236,26 @@ def check_suffix(path: str | Path) -> None:
         )
 
 
-def write_table(columns: dict[str, Any], path: str | Path) -> None:
-    """Columns as a CSV (compressed or not) or Parquet file, by the suffix; never half-written."""
+def check_safe_csv(option: str, path: str | Path) -> None:
+    """Refuse `--safe-csv` for a table that is no CSV file."""
+    if is_parquet(path):
+        raise TableError(
+            f"--safe-csv is for CSV files, and {option} {path} is Parquet: leave out --safe-csv, or give a "
+            "name that ends in .csv"
+        )
+
+
+def write_table(columns: dict[str, Any], path: str | Path, safe_csv: bool = False) -> None:
+    """Write columns as a CSV (compressed or not) or Parquet file, by the suffix; never half of it.
+
+    With `safe_csv` the cells of a CSV file are those of :func:`safe_cells`.
+    """
     import pyarrow as pa
 
     table, path = pa.table(columns), Path(path)
     check_suffix(path)
+    if safe_csv and not is_parquet(path):
+        table = safe_cells(table)
     try:
         with whole_file(path) as file:
             if is_parquet(path):
@@ -248,6 +266,25 @@ def write_table(columns: dict[str, Any], path: str | Path) -> None:
                 _write_csv(table, file, path)
     except OSError as error:
         raise TableError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def safe_cells(table: Any) -> Any:
+    """Return a table in which names and text that a spreadsheet would run as a formula begin with '.
+
+    Those are texts that begin with =, +, -, @, a tab or a line end, and are no numbers.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    def safe(text: str | None) -> str | None:
+        return f"'{text}" if text is not None and _FORMULA.match(text) else text
+
+    for at, field in enumerate(table.schema):
+        kind = field.type.value_type if t.is_dictionary(field.type) else field.type
+        if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
+            texts = [safe(text) for text in table.column(at).to_pylist()]
+            table = table.set_column(at, field.name, pa.array(texts, pa.large_string()))
+    return table.rename_columns([safe(name) for name in table.column_names])
 
 
 def _write_csv(table: Any, file: IO[bytes], path: Path) -> None:

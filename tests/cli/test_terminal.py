@@ -1,0 +1,185 @@
+"""Names and labels out of files: on a terminal they are shown, not obeyed; in CSV they may be made safe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import unicodedata
+from contextlib import redirect_stderr, redirect_stdout, suppress
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.command import refused, run
+
+from maboost.cli import main
+from maboost.text import escaped
+
+EVIL = "\x1b[31m[red]x\r\n\x07\x9b2J\u202ey\u2028"
+SHOWN = r"\x1b[31m[red]x\r\n\x07\x9b2J\u202ey\u2028"
+
+
+def controls(text):
+    """The characters that a terminal obeys, but for ends of lines."""
+    return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl") and c != "\n"}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Rows whose columns, categories, sources, labels and path hold controls, and a model of them."""
+    folder = tmp_path_factory.mktemp("evil\x1b[1m\n[b]")
+    frame = pd.DataFrame(
+        {
+            f"{EVIL}1": range(60),
+            "category": [f"{EVIL}{i % 2}" for i in range(60)],
+            f"{EVIL}source": [EVIL if i % 3 else f"{EVIL}b" for i in range(60)],
+            f"{EVIL}label": [f"{EVIL}{i // 30}" for i in range(60)],
+        }
+    )
+    data, model = folder / "rows.parquet", folder / "m.maboost"
+    frame.to_parquet(data)
+    limits = ("--domain-limit", f"{EVIL}=0.2", "--domain-limit", f"{EVIL}b=none")
+    roles = ("--target", f"{EVIL}label", "--domain-column", f"{EVIL}source", *limits)
+    trained = run("train", data, "--rounds", 2, *roles, "--out", model)
+    assert trained.returncode == 0, trained.stderr
+    return folder, data, model, roles, trained
+
+
+def test_training_shows_no_control(hostile):
+    _, data, _, roles, done = hostile
+    assert not controls(done.stdout + done.stderr)
+    assert f"source {SHOWN}" in done.stdout
+    assert f"{SHOWN}label" in done.stderr.replace("\n", "")
+    assert escaped(str(data)) in done.stderr.replace("\n", "")
+    found = run("train", data, "--rounds", 2, *roles, "--json", "--quiet")
+    assert not controls(found.stdout + found.stderr)
+    assert json.loads(found.stdout)["target"] == f"{EVIL}label"
+
+
+@pytest.mark.parametrize("command", ["inspect", "evaluate"])
+def test_looking_at_a_model_shows_no_control(hostile, command):
+    _, data, model, _, _ = hostile
+    rows = [data] if command == "evaluate" else []
+    done = run(command, model, *rows)
+    assert done.returncode == 0, done.stderr
+    assert not controls(done.stdout + done.stderr)
+    assert f"{SHOWN}0" in done.stdout
+    printed = run(command, model, *rows, "--json").stdout
+    assert not controls(printed)
+    assert json.loads(printed)["classes"] == [f"{EVIL}0", f"{EVIL}1"]
+
+
+def test_errors_show_no_control_and_are_one_line(hostile):
+    folder, data, model, _, _ = hostile
+    calls = [
+        ("train", folder / EVIL.replace("/", "")),
+        ("train", data, "--target", EVIL),
+        ("train", data, "--drop", f"{EVIL}none"),
+        ("train", data, "--out", f"{folder / 'none'}/{EVIL}"),
+        ("predict", model, data, "--keep", f"{EVIL}other"),
+        ("predict", data, data),
+        ("inspect", folder / "none\x1b"),
+    ]
+    for call in calls:
+        assert len(refused("", *call)) == 1
+        assert not controls(run(*call).stderr)
+    for call in [("train", data, f"extra{EVIL}"), (EVIL,), ("train", data, "--rounds", EVIL)]:
+        done = run(*call)
+        assert done.returncode == 2
+        assert SHOWN in done.stderr
+        assert not controls(done.stderr)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_predictions_are_escaped_on_a_terminal_and_whole_in_a_pipe(hostile):
+    _, data, model, _, _ = hostile
+    words = ["predict", str(model), str(data), "--keep", "category"]
+    terminal = Terminal()
+    with redirect_stdout(terminal), redirect_stderr(Terminal()), suppress(SystemExit):
+        main(words, prog_name="maboost")
+    assert not controls(terminal.getvalue())
+    assert len(terminal.getvalue().splitlines()) == 61
+    found = list(csv.reader(io.StringIO(run(*words).stdout, newline="")))
+    assert found[1] == [f"{EVIL}0", f"{EVIL}0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain [b] \\x", "plain [b] \\x"), ("größe 尺寸　\xa0😀", "größe 尺寸　\xa0😀"),
+        ("a\tb\x7f", "a\\tb\\x7f"), ("\u2066a\u2069", "\\u2066a\\u2069"), ("\udc80", "\\udc80"),
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+    ],
+)  # fmt: skip
+def test_text_is_shown_and_controls_are_escaped(text, shown):
+    assert escaped(text) == shown
+
+
+# ------------------------------------------------------------------------------------------- formulas
+
+FORMULAS = ["=1+1", "+A1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "-", "+1-1"]
+HARMLESS = ["-1.5", "+2", "-1,5", "1e-9", "-2E+3", "a=b", "'=1", "a-b"]
+
+
+@pytest.fixture(scope="module")
+def spreadsheet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sheet")
+    cells = (FORMULAS + HARMLESS) * 4
+    names = ["@no", "=yes"]
+    frame = pd.DataFrame(
+        {
+            "x": [float(i % 2) for i in range(len(cells))],
+            "=note": cells,
+            "label": [names[i % 2 if i % 9 else (i + 1) % 2] for i in range(len(cells))],
+        }
+    )
+    data, model = folder / "rows.csv", folder / "m.maboost"
+    frame.to_csv(data, index=False, quoting=csv.QUOTE_ALL)
+    suspects = folder / "suspects.csv"
+    call = ("train", data, "--drop", "=note", "--rounds", 3, "--out", model, "--suspects", suspects)
+    done = run(*call, "--safe-csv")
+    assert done.returncode == 0, done.stderr
+    return folder, data, model, cells, suspects
+
+
+def rows_of(text):
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_safe_csv_quotes_formulas_and_leaves_numbers(spreadsheet):
+    folder, data, model, cells, suspects = spreadsheet
+    out = folder / "p.csv"
+    call = ("predict", model, data, "--keep", "=note", "--proba")
+    assert run(*call, "--out", out, "--safe-csv").returncode == 0
+    shown = run(*call, "--safe-csv").stdout
+    for text in (out.read_bytes().decode(), shown):
+        head, *rows = rows_of(text)
+        assert head == ["'=note", "prediction", "probability_=yes", "probability_@no"]
+        assert [row[0] for row in rows] == [f"'{c}" if c in FORMULAS else c for c in cells]
+        assert {row[1] for row in rows} == {"'=yes", "'@no"}
+        assert all(0.0 <= float(row[2]) <= 1.0 for row in rows)
+    found = pd.read_csv(suspects)
+    assert len(found)
+    assert set(found["given_label"]) <= {"'=yes", "'@no"}
+
+
+def test_without_safe_csv_cells_are_as_they_are(spreadsheet):
+    _, data, model, cells, _ = spreadsheet
+    head, *rows = rows_of(run("predict", model, data, "--keep", "=note").stdout)
+    assert head == ["=note", "prediction"]
+    assert [row[0] for row in rows] == cells
+
+
+def test_safe_csv_is_refused_where_it_does_nothing(spreadsheet):
+    folder, data, model, cells, _ = spreadsheet
+    parquet = folder / "p.parquet"
+    refused("--safe-csv is for CSV", "predict", model, data, "--out", parquet, "--safe-csv")
+    refused("--safe-csv is for CSV", "train", data, "--suspects", parquet, "--safe-csv")
+    refused("--safe-csv needs --suspects", "train", data, "--safe-csv")
+    assert run("predict", model, data, "--keep", "=note", "--out", parquet).returncode == 0
+    assert pq.read_table(parquet).column("=note").to_pylist() == cells
