@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
 
 __all__ = ["kernel"]
 
+_DIGEST = 32
+
 
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """A function of arrays, compiled when it is first called, and kept on disk from then on.
+    """Compile a function of arrays when it is first called, and keep the compiled form on disk.
 
-    It lets other threads run. Nobody calls back kernels from C, and not to prepare for it saves an eighth
-    of the time to compile. Where there is no folder to keep it in, every process compiles it anew: it is
-    code that will be run, and no place for it is safe but the user's own.
+    The compiled function releases the interpreter's lock. It has no wrapper for callers in C, which takes
+    an eighth of the time to compile. A kept form that is damaged is compiled again, with a warning. Where
+    no folder can be written to, every process compiles the function again: the kept form is code that will
+    be run, so it is never put into a folder that other users may write to.
     """
     if function is None:
         return partial(kernel, **options)
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     try:
-        return njit(cache=True, **options)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
@@ -35,3 +43,60 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             stacklevel=1,  # here: so that it is said once, and not for every kernel
         )
         return njit(**options)(function)
+    cache = getattr(compiled, "_cache", None)  # none under NUMBA_DISABLE_JIT
+    if cache is not None:
+        cache._cache_file = _CheckedFiles.of(cache._cache_file)
+    return compiled
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """numba's files of one kernel, an index and the compiled forms, each with a digest at its end.
+
+    numba unpickles and runs what it finds. Bytes that a crash or a failing disk changed would raise any
+    error, or run as machine code. The digest does not protect against someone who may write there.
+    """
+
+    @classmethod
+    def of(cls, files: IndexDataCacheFile) -> _CheckedFiles:
+        """The same files under names of their own: those that numba wrote have no digest."""
+        name = files._index_name.removesuffix(".nbi")
+        return cls(files._cache_path, f"{name}.checked", files._source_stamp)
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if self._is_sound(self._index_path) else {}
+
+    def _load_data(self, name: str) -> Any:
+        path = self._data_path(name)
+        if not self._is_sound(path):
+            raise OSError(f"{path} is damaged")  # numba takes it for a file that is not there
+        return super()._load_data(name)
+
+    @contextmanager
+    def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(path) as file:
+            file.write(content.getvalue() + _digest(content.getvalue()))
+
+    def _is_sound(self, path: str) -> bool:
+        """Whether a file is as it was written, or missing; a damaged one is removed."""
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            return True
+        if _digest(content[:-_DIGEST]) == content[-_DIGEST:]:
+            return True
+        with suppress(OSError):
+            os.unlink(path)
+        warnings.warn(
+            f"the compiled kernel in {path} is damaged: it is compiled again. If this happens often, remove "
+            "the folder, or set NUMBA_CACHE_DIR to another one",
+            UserWarning,
+            stacklevel=1,
+        )
+        return False
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()

@@ -482,7 +482,7 @@ def test_categories_that_workers_cannot_exchange_are_refused(client):
     dates = pd.Series(pd.date_range("2020", periods=3)).dt.date
     frame = pd.DataFrame({"day": pd.Categorical(dates.iloc[np.arange(60) % 3])})
     lazy = dd.from_pandas(frame, npartitions=2), da.from_array(np.arange(60) % 2, 30)
-    with pytest.raises(ValueError, match="categories of column 'day': .* turn it into text"):
+    with pytest.raises(ValueError, match=r"categories of column 'day': .* turn it into text"):
         DaskMABoostClassifier(n_estimators=2).fit(*lazy)
 
 
