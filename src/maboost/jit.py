@@ -49,7 +49,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     return compiled
 
 
-class _CheckedFiles(IndexDataCacheFile):
+class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]  # numba is untyped
     """numba's files of one kernel, an index and the compiled forms, each with a digest at its end.
 
     numba unpickles and runs what it finds. Bytes that a crash or a failing disk changed would raise any

@@ -41,8 +41,7 @@ def _escaped_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        error.message = escaped(error.message)
-        raise
+        raise click.UsageError(escaped(error.format_message()), error.ctx) from None
 
 
 @click.group(

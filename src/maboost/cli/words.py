@@ -51,6 +51,10 @@ _PHRASES = [
         r" \(rare_categories_ lists them\): (.*), or leave out a column that identifies rows",
         r" ('maboost inspect' lists them): \1, or --drop a column that identifies rows",
     ),
+    (
+        r"Turn names such as ids into text, or drop the column; subtract",
+        "Take ids as categories by --categorical, or leave them out by --drop; subtract",
+    ),
     (r"(?<!\S)resume=True", "--resume"),
     (r"(?<!\S)resume=False", "--no-resume"),
 ]

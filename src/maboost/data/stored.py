@@ -31,6 +31,7 @@ from maboost.data.datasets import (
     with_types,
 )
 from maboost.data.files import TableError
+from maboost.data.integers import is_beyond, is_wide
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
 from maboost.threads import Threads
@@ -344,6 +345,29 @@ class StoredTable(Rows):
             for j, column in enumerate(numbers.itercolumns()):
                 block[:, j] = column.to_numpy()
             yield block
+
+    def large_integers(self) -> list[str]:
+        """The columns with whole numbers beyond 2**53; read only where the files' statistics allow some."""
+        import pyarrow.compute as pc
+
+        types = {name: self.dataset.schema.field(name).type for name in self.features}
+        wide = [name for name, type in types.items() if is_wide(type)]
+        left = [name for name in wide if self._may_be_large(name)]
+        found: set[str] = set()
+        for batch in self._batches(left) if left else []:
+            ends = [pc.min_max(column).as_py() for column in batch.columns]
+            found |= {n for n, e in zip(left, ends, strict=True) if is_beyond(e["min"], e["max"])}
+        return [name for name in left if name in found]
+
+    def _may_be_large(self, name: str) -> bool:
+        """Whether the statistics of the files do not exclude whole numbers beyond 2**53 in a column."""
+        files = fragments(self.dataset)
+        for fragment in files:
+            for group in getattr(fragment, "row_groups", [None]):
+                ends = ((group and group.statistics) or {}).get(name, {})
+                if ends.get("min") is None or is_beyond(ends["min"], ends["max"]):
+                    return True
+        return not files
 
     def fingerprint(self) -> str:
         """A hash of what the files are: names, sizes, times of change, columns, and the filter."""

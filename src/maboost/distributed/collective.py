@@ -103,8 +103,9 @@ class CollectiveCommunicator:
         # A sum of bytes: the collective's own broadcast pickles, and unpickling can run code.
         content = array.tobytes() if self.rank == root else bytes(array.nbytes)
         with self._message("broadcast", array.nbytes):
-            found = collective.allreduce(np.frombuffer(content, np.uint8), collective.Op.SUM)
-        return found.view(array.dtype).reshape(array.shape)
+            total = collective.allreduce(np.frombuffer(content, np.uint8), collective.Op.SUM)
+        found: NDArray[Any] = total.view(array.dtype).reshape(array.shape)
+        return found
 
     @contextmanager
     def _message(self, kind: str, size: int) -> Iterator[None]:

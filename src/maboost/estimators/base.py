@@ -26,6 +26,7 @@ from maboost.estimators.control import (
 )
 from maboost.estimators.fitting import Fitting
 from maboost.estimators.labels import check_labels, label_array, unknown_labels
+from maboost.estimators.large_integers import warn_of_large_integers
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stored import stored_rows
 from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
@@ -176,6 +177,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         self._codes = CategoryCodes.of(X, comm) if self._own_trees() else CategoryCodes()
         given = X
         X, y = self._checked(X, y)
+        if self._own_trees():
+            names = list(self._codes.dtypes or range(X.shape[1]))
+            warn_of_large_integers(given, names, comm)
         weights = row_weights(X, y, sample_weight, self.class_weight, comm)
         random_state = check_random_state(self.random_state)
         known = self._codes.categories

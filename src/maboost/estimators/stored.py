@@ -13,6 +13,7 @@ from maboost.data.batched import BatchedTable, batches, print_of
 from maboost.data.files import TableError
 from maboost.data.stored import OnBatch, StoredTable
 from maboost.estimators.labels import label_array
+from maboost.estimators.large_integers import large_columns, warn_of_columns
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.table import CategoryCodes, categories_of, in_order
 from maboost.estimators.weights import row_weights
@@ -50,6 +51,7 @@ def stored_rows(
         raise ValueError(f"column {target!r} cannot be both y and sample_weight")
     table = StoredTable.open(source, {c for c in names.values() if c is not None})
     table = replace(table, codes=_codes(table), watch=watch)
+    warn_of_columns(table.large_integers())
     y = _column(table, target)
     given = None if weight is None else _numbers(table, weight)
     weights = row_weights(np.empty((len(y), 1)), y, given, class_weight)
@@ -80,6 +82,8 @@ def _iterated_rows(
             raise ValueError(
                 f"a batch has the columns {batch.names}, others have {first.names}: give all in one order"
             )
+    large = {column for batch in taken for column in batch.large}
+    warn_of_columns([name for name in first.names or range(first.width) if name in large])
     y = np.concatenate([batch.labels for batch in taken])
     weight = np.concatenate([batch.weights for batch in taken])
     weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight)
@@ -99,6 +103,7 @@ class _Batch(NamedTuple):
     labels: NDArray[Any]
     weights: NDArray[np.float64]
     print: bytes
+    large: list[Any]
 
     @classmethod
     def of(cls, X: Any, y: Any, weights: Any = None) -> _Batch:
@@ -115,7 +120,9 @@ class _Batch(NamedTuple):
             )
         names = list(getattr(X, "column_names", getattr(X, "columns", [])))
         labels = np.array(label_array(y))
-        return cls(np.shape(X)[1], names, labels, given, print_of(_batch_of_numbers(X)))
+        return cls(
+            np.shape(X)[1], names, labels, given, print_of(_batch_of_numbers(X)), large_columns(X)
+        )
 
 
 def _batch_of_numbers(X: Any) -> NDArray[np.float64]:

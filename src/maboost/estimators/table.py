@@ -28,6 +28,7 @@ __all__ = [
     "categories_of",
     "checked_data",
     "float_values",
+    "frame_columns",
     "in_order",
     "rare_categories",
     "warn_of_rare",
@@ -220,6 +221,12 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
     columns = zip(frame.columns, _columns(frame), strict=True)
     kinds = {name: _Kind.of(name, column) for name, column in columns}
     return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
+
+
+def frame_columns(X: Any) -> list[tuple[Any, Series[Any]]]:
+    """The names and columns of a data frame; none for anything else."""
+    frame = _frame(_of_record_batch(X))
+    return [] if frame is None else list(zip(frame.columns, _columns(frame), strict=True))
 
 
 def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:

@@ -18,6 +18,7 @@ from maboost.boosting.game import Game
 from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
 from maboost.estimators.labels import check_labels, label_array
+from maboost.estimators.large_integers import warn_of_large_integers
 from maboost.estimators.table import (
     CategoryCodes,
     categorical_mask,
@@ -248,7 +249,9 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         refuse_stored(X, "X")
         self._codes = CategoryCodes.of(X)
+        given = X
         X, labels = checked_data(self, self._codes.applied(X), label_array(y), **INPUT)
+        warn_of_large_integers(given, list(self._codes.dtypes or range(X.shape[1])))
         check_labels(labels)
         weights = row_weights(X, labels, sample_weight, None)
         if not weights.kept.all():

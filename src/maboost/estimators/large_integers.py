@@ -1,0 +1,70 @@
+"""Whole numbers that floats do not hold: trees compare floats, in which neighbours beyond 2**53 are equal."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maboost.comm import Communicator, SerialCommunicator
+from maboost.data.integers import is_beyond
+from maboost.estimators.table import frame_columns
+
+__all__ = ["large_columns", "warn_of_columns", "warn_of_large_integers"]
+
+_SHOWN = 5
+
+
+def large_columns(X: Any) -> list[Any]:
+    """The columns, by name or position, that hold whole numbers beyond 2**53.
+
+    Only integer dtypes of 64 bits and more are looked at: the values of others are what they are as floats.
+    """
+    if sp.issparse(X):
+        if X.dtype.kind not in "iu" or X.dtype.itemsize < 8 or not _is_large(X.data):
+            return []
+        entries = X.tocoo()
+        large = [_is_large(entries.data[entries.col == j]) for j in range(X.shape[1])]
+        return np.flatnonzero(large).tolist()
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2 or X.dtype.kind not in "iu" or X.dtype.itemsize < 8:
+            return []
+        return [j for j in range(X.shape[1]) if _is_large(X[:, j])]
+    found = []
+    for name, column in frame_columns(X):
+        wide = str(column.dtype) in ("Int64", "UInt64", "Int128", "UInt128")
+        some = wide and column.null_count() < len(column)
+        if some and is_beyond(column.min(), column.max()):
+            found.append(name)
+    return found
+
+
+def _is_large(values: NDArray[Any]) -> bool:
+    return bool(len(values)) and is_beyond(int(values.min()), int(values.max()))
+
+
+def warn_of_large_integers(X: Any, names: list[Any], comm: Communicator | None = None) -> None:
+    """Warn of the columns of any shard that :func:`large_columns` finds; `names` are those of all columns."""
+    comm = comm or SerialCommunicator()
+    found = set(large_columns(X))
+    flags = np.array([name in found for name in names], dtype=np.int64)
+    if comm.size > 1:
+        flags = comm.allreduce(flags, "max")
+    warn_of_columns([name for name, flag in zip(names, flags.tolist(), strict=True) if flag])
+
+
+def warn_of_columns(names: list[Any]) -> None:
+    """Warn that these columns hold whole numbers beyond 2**53."""
+    if not names:
+        return
+    shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+    warnings.warn(
+        f"{'columns' if len(names) > 1 else 'column'} {shown} of X: some whole numbers are beyond 2**53, and "
+        "are rounded to floats, so that different ones may become equal. Turn names such as ids into text, or "
+        "drop the column; subtract an offset from times and other quantities",
+        UserWarning,
+        stacklevel=2,
+    )
