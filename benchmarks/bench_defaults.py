@@ -16,12 +16,12 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 import pandas as pd
+from benchmarks.tables import TABLES, Table, from_folder
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import maboost
-from benchmarks.tables import TABLES, Table, from_folder
 
 PAGE = Path(__file__).parent.parent / "docs" / "defaults.md"
 CONDITIONS = ("clean", "20 % uniform", "40 % of positives")
@@ -46,9 +46,7 @@ def metrics(p: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def peer(X: pd.DataFrame, y: np.ndarray, seed: int) -> lightgbm.LGBMClassifier:
     """LightGBM with early stopping."""
-    train, valid = train_test_split(
-        np.arange(len(y)), test_size=0.1, stratify=y, random_state=seed
-    )
+    train, valid = train_test_split(np.arange(len(y)), test_size=0.1, stratify=y, random_state=seed)
     model = lightgbm.LGBMClassifier(
         n_estimators=500, learning_rate=0.1, random_state=seed, verbosity=-1
     )
@@ -86,7 +84,9 @@ def study(model: object, tables: dict[str, Table], rows: int, splits: int) -> li
     for condition in CONDITIONS:
         found = [differences(table, model, condition, rows, splits) for table in tables.values()]
         mean = np.mean([f.mean(axis=0) for f in found], axis=0)
-        spread = np.sqrt(np.sum([f.var(axis=0, ddof=1) / splits for f in found], axis=0)) / len(found)
+        spread = np.sqrt(np.sum([f.var(axis=0, ddof=1) / splits for f in found], axis=0)) / len(
+            found
+        )
         met = mean[0] >= AIMS[0] and mean[1] >= AIMS[1] and mean[2] <= AIMS[2]
         cells = [" ".join(f"{v:+.2f}" for v in f.mean(axis=0)) for f in found]
         cells.append(" ".join(f"**{m:+.2f}** ± {s:.2f}" for m, s in zip(mean, spread, strict=True)))
@@ -110,7 +110,7 @@ def main() -> None:
         "",
         "For readers who want to know what they get without tuning. Written by `make bench-defaults`.",
         "",
-        f"Each cell is ours minus LightGBM with early stopping: accuracy, AUC and log loss, × 100, on clean test "
+        f"Each cell is ours minus LightGBM with early stopping: accuracy, AUC and log loss, x 100, on clean test "
         f"labels; {options.rows:,} training rows, {options.splits} splits. The aims are at least {AIMS[0]:g} in "
         f"accuracy, at least {AIMS[1]:g} in AUC and at most {AIMS[2]:+g} in log loss, in the mean. ± is the standard "
         "error of the mean over the splits. The defaults were chosen on flights, census and adult and on a table of "
@@ -119,7 +119,12 @@ def main() -> None:
     for name in options.booster:
         print(f"{name}BoostClassifier", flush=True)
         model = getattr(maboost, f"{name}BoostClassifier")(random_state=0)
-        text += ["", f"## {name}BoostClassifier", "", *study(model, tables, options.rows, options.splits)]
+        text += [
+            "",
+            f"## {name}BoostClassifier",
+            "",
+            *study(model, tables, options.rows, options.splits),
+        ]
     text += [
         "",
         f"Python {platform.python_version()}, LightGBM {lightgbm.__version__}, maboost {maboost.__version__}.",

@@ -82,12 +82,12 @@ def originals() -> list[bytes]:
         SparseBoostClassifier(sets, **small).fit(coded, two),
         MadaBoostClassifier(**small).fit(X, np.zeros(60)),
         MABoostClassifier(**small).fit(*_frame(X, two)),
-        MABoostClassifier(**small).fit(X, two)[:0],
     ]
     few_bins = HistTreeClassifier(max_depth=2, max_bins=3, categorical_features=[2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RareCategoriesWarning)
         models.append(MABoostClassifier(few_bins, **small).fit(coded, two))
+    models.append(MABoostClassifier(**small).fit(X, two)[:0])  # the last: others are built from it
     files = [VERSION_1.read_bytes()]
     with tempfile.TemporaryDirectory() as folder:
         for model in models:

@@ -254,8 +254,9 @@ def test_a_weight_is_a_number_of_copies(sparsity):
     rng = np.random.default_rng(0)
     times, weight = rng.integers(0, 4, 500), rng.uniform(0.5, 1.5, 500)
     model = SparseBoostClassifier(
-        n_estimators=20, sparsity=sparsity, random_state=0, warm_start=True
-    )
+        n_estimators=20, sparsity=sparsity, min_samples_leaf=1, learning_rate=1.0, random_state=0,
+        warm_start=True,
+    )  # fmt: skip
     index = np.repeat(np.arange(500), times)
     heavy = clone(model).fit(X[:500], Y[:500], sample_weight=times * weight)
     many = clone(model).fit(X[index], Y[index], sample_weight=weight[index])
@@ -296,7 +297,9 @@ class NeverIdle(DecisionTreeClassifier):
 
 
 def test_other_estimators_see_no_rows_without_weight():
-    model = SparseBoostClassifier(NeverIdle(max_depth=2), n_estimators=12, sparsity=0.5)
+    model = SparseBoostClassifier(
+        NeverIdle(max_depth=2), n_estimators=12, learning_rate=1.0, sparsity=0.5
+    )
     history = model.fit(X, Y).history_
     assert np.all(history["bytes_read"] == 0)
     assert np.all(history["rows_used"] <= 0.5 * len(Y))

@@ -25,13 +25,14 @@ from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
 from maboost.comm import SerialCommunicator
 from maboost.mirror import BaseMeasure
 
+SMALL_TREES = {"max_depth": 3, "min_samples_leaf": 1, "early_stopping": False}
 BOOSTERS = {
     "entropy": MABoostClassifier(),
     "euclidean": MABoostClassifier(regularizer="euclidean", update="lazy"),
-    "smooth": SmoothBoostClassifier(smoothness=4.0),
-    "sparse": SparseBoostClassifier(),
-    "mada": MadaBoostClassifier(),
-    "combined": CombinedBoostClassifier(),
+    "smooth": SmoothBoostClassifier(smoothness=4.0, **SMALL_TREES),
+    "sparse": SparseBoostClassifier(learning_rate=1.0, **SMALL_TREES),
+    "mada": MadaBoostClassifier(learning_rate=1.0, **SMALL_TREES),
+    "combined": CombinedBoostClassifier(learning_rate=1.0, **SMALL_TREES),
 }
 
 

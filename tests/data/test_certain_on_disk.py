@@ -8,8 +8,6 @@ from sklearn.base import clone
 from tests.boosting.test_certainty import BOOSTERS, clear_rows
 from tests.data.test_stored import assert_same
 
-from maboost import SmoothBoostClassifier
-
 NAMES = [f"x{j}" for j in range(40)]
 
 
@@ -36,7 +34,7 @@ def test_disk_and_memory_agree(name, rows):
 
 def test_a_held_sample_reads_only_the_columns_of_the_tree(rows):
     path, _, y = rows
-    model = SmoothBoostClassifier(smoothness=4.0, trim="certain", n_estimators=4, random_state=0)
+    model = clone(BOOSTERS["smooth"]).set_params(trim="certain", n_estimators=4, random_state=0)
     history = model.fit(path, "y").history_
     columns = [np.unique(h.tree.feature[h.tree.feature >= 0]).size for h in model._hypotheses]
     used, read = history["rows_used"], history["bytes_read"]

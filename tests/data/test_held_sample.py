@@ -18,7 +18,9 @@ def test_disk_and_memory_hold_the_same_samples(classes, tmp_path):
     )
     table = pd.DataFrame(X, columns=list("abcdef"))
     pq.write_table(pa.Table.from_pandas(table.assign(label=y)), tmp_path / "rows.parquet")
-    model = SparseBoostClassifier(n_estimators=15, sparsity=0.8, random_state=0)
+    model = SparseBoostClassifier(
+        n_estimators=15, learning_rate=1.0, max_depth=3, sparsity=0.8, random_state=0
+    )
     memory = clone(model).fit(table, y)
     disk = clone(model).fit(str(tmp_path / "rows.parquet"), "label")
     np.testing.assert_array_equal(disk.decision_function(table), memory.decision_function(table))

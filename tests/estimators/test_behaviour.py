@@ -39,10 +39,10 @@ BOOSTERS = {
     "paper": MABoostClassifier(STUMP, step="paper"),
     "maxmargin": MABoostClassifier(STUMP, step="maxmargin"),
     "smooth": SmoothBoostClassifier(STUMP, smoothness=3.0, learning_rate=1.0),
-    "sparse": SparseBoostClassifier(STUMP),
-    "sparse, penalised": SparseBoostClassifier(STUMP, kappa=0.8),
-    "mada": MadaBoostClassifier(STUMP),
-    "combined": CombinedBoostClassifier(STUMP),
+    "sparse": SparseBoostClassifier(STUMP, learning_rate=1.0),
+    "sparse, penalised": SparseBoostClassifier(STUMP, kappa=0.8, learning_rate=1.0),
+    "mada": MadaBoostClassifier(STUMP, learning_rate=1.0),
+    "combined": CombinedBoostClassifier(STUMP, learning_rate=1.0),
 }
 DATA = {"binary": BINARY, "wine": WINE}
 

@@ -70,7 +70,8 @@ def test_no_edge_predicts_the_heavier_class_by_weight():
 @every_booster
 def test_a_perfect_first_hypothesis_ends_the_run(booster):
     X, y = np.arange(8.0)[:, None], np.arange(8) >= 3
-    model = booster(DecisionTreeClassifier(max_depth=1), n_estimators=50).fit(X, y)
+    model = booster(DecisionTreeClassifier(max_depth=1), n_estimators=50, learning_rate=1.0)
+    model.fit(X, y)
     assert model.n_iter_ <= 2
     np.testing.assert_array_equal(model.predict(X), y)
     assert np.all(np.isfinite(model.estimator_weights_))

@@ -26,7 +26,10 @@ def _routing():
 
 def booster(limit=0.3, rounds=40):
     limits = {"trusted": None, "scraped": limit}
-    return CombinedBoostClassifier(TREE, error_limits=limits, n_estimators=rounds, random_state=0)
+    return CombinedBoostClassifier(
+        TREE, error_limits=limits, n_estimators=rounds, learning_rate=1.0,
+        random_state=0,
+    )  # fmt: skip
 
 
 def test_a_pipeline_passes_the_sources_on():
@@ -127,7 +130,9 @@ def test_a_scraped_row_weighs_at_most_its_cap():
 
 def test_without_sources_all_rows_are_primary():
     stump = DecisionTreeClassifier(max_depth=1)
-    one = CombinedBoostClassifier(stump, n_estimators=10, random_state=0).fit(X, y)
+    one = CombinedBoostClassifier(stump, n_estimators=10, learning_rate=1.0, random_state=0).fit(
+        X, y
+    )
     other = MABoostClassifier(stump, n_estimators=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(one.estimator_weights_, other.estimator_weights_, rtol=1e-9)
     assert one.certificate_.groups["all"].limit is None
@@ -139,7 +144,9 @@ def test_without_sources_all_rows_are_primary():
 def test_negative_integers_are_primary():
     """skada marks target domains by negative numbers and source domains by positive ones."""
     domain = np.where(SOURCE == "trusted", -2, 1)
-    model = CombinedBoostClassifier(TREE, error_limits={1: 0.3}, n_estimators=20, random_state=0)
+    model = CombinedBoostClassifier(
+        TREE, error_limits={1: 0.3}, n_estimators=20, learning_rate=1.0, random_state=0
+    )
     model.fit(X, NOISY, sample_domain=domain)
     groups = model.certificate_.groups
     assert set(groups) == {-2, 1}

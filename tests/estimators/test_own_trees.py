@@ -41,7 +41,9 @@ def test_threads_change_no_bit(model):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(280_000, 3))  # enough that two threads share the rows
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)) > 0).astype(int)
-    one, two = (clone(model).set_params(n_estimators=4, n_jobs=j).fit(X, y) for j in (1, 2))
+    one, two = (
+        clone(model).set_params(n_estimators=4, n_jobs=j, random_state=0).fit(X, y) for j in (1, 2)
+    )
     np.testing.assert_array_equal(one.estimator_weights_, two.estimator_weights_)
     np.testing.assert_array_equal(one.distribution_, two.distribution_)
     np.testing.assert_array_equal(one.history_["gain"], two.history_["gain"])
@@ -102,7 +104,7 @@ def test_a_voting_stump_makes_the_gap_rigorous():
 
 def test_sparse_rounds_show_fewer_rows_and_change_nothing_else():
     X, y = load_digits(return_X_y=True)
-    model = SparseBoostClassifier(n_estimators=15).fit(X, y % 2)
+    model = SparseBoostClassifier(n_estimators=15, learning_rate=1.0).fit(X, y % 2)
     assert model.history_["rows_used"][-1] < len(y)
     np.testing.assert_array_equal(
         model.history_["rows_used"], (model.history_["nonzero"] * len(y)).round()

@@ -43,18 +43,7 @@ OTHER_SETTINGS = [
 ]
 
 
-def expected_failures(estimator):
-    """One check wants a class of a ten-millionth of the weight to be given up.
-
-    Without caps boosting does not: these two have it right on the rows after five rounds (the others
-    need more). scikit-learn's AdaBoost, which is the same in this, has no class_weight to be checked.
-    """
-    if isinstance(estimator, SparseBoostClassifier | MadaBoostClassifier):
-        return {"check_class_weight_classifiers": "light rows are learned too, only later"}
-    return {}
-
-
-@parametrize_with_checks(DEFAULTS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(DEFAULTS)
 def test_as_constructed(estimator, check):
     check(estimator)
 

@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_the_rounds_done(at):
                 signal.raise_signal(signal.SIGINT)
             yield batch
 
-    model = MadaBoostClassifier(random_state=0)
+    model = MadaBoostClassifier(learning_rate=1.0, random_state=0)
     if at == 0:
         with pytest.raises(KeyboardInterrupt):
             model.fit_stream(batches(), sample_size=2000)

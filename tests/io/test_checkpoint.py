@@ -29,7 +29,6 @@ from maboost import (
     SparseBoostClassifier,
 )
 from maboost.boosting.finding import Finder
-from maboost.estimators.base import default_tree
 from maboost.io.checkpoint import Checkpoint, _digest, described
 from maboost.io.container import pack, unpack
 from maboost.mirror import CappedSimplex, FermiDirac
@@ -508,7 +507,7 @@ def test_the_state_of_the_tests_is_good(state, tmp_path):
 
 def tree(**parameters):
     """The default tree but for some of its parameters."""
-    return default_tree().set_params(**parameters)
+    return SmoothBoostClassifier()._default_estimator().set_params(**parameters)
 
 
 @pytest.mark.parametrize(
@@ -531,7 +530,7 @@ def tree(**parameters):
             "fit: booster was SmoothBoostClassifier and is now MABoostClassifier. ",
         ),
         ({"smoothness": 2.0}, "fit: smoothness was 3.0 and is now 2.0. "),
-        ({"learning_rate": 0.5}, "fit: learning_rate was 0.3 and is now 0.5. "),
+        ({"learning_rate": 0.5}, "fit: learning_rate was 0.1 and is now 0.5. "),
         ({"step": "paper"}, "fit: step was 'corrective' and is now 'paper'. "),
         ({"trim": 0.1}, "fit: trim was 0.0 and is now 0.1. "),
         ({"update": "lazy"}, r"fit: update was 'active' and is now 'lazy'\. "),
@@ -553,12 +552,12 @@ def tree(**parameters):
         ),
         (
             {"estimator": tree(max_depth=2, max_bins=9), "learning_rate": 0.5, "random_state": 1},
-            "fit: learning_rate was 0.3 and is now 0.5, random_state was 0 and is now 1, max_bins was 255 "
-            "and is now 9, max_depth was 3 and is now 2. ",
+            "fit: learning_rate was 0.1 and is now 0.5, random_state was 0 and is now 1, max_bins was 255 "
+            "and is now 9, max_depth was None and is now 2. ",
         ),
         (
             {"estimator": tree(max_depth=2), "smoothness": 2.0},
-            "fit: smoothness was 3.0 and is now 2.0, max_depth was 3 and is now 2. ",
+            "fit: smoothness was 3.0 and is now 2.0, max_depth was None and is now 2. ",
         ),
         ({"scoring": "accuracy"}, "scoring was 'neg_log_loss' and is now 'accuracy'"),
         ({"random_state": 1}, "random_state was 0 and is now 1"),

@@ -273,7 +273,7 @@ def test_categories_may_be_numbers_and_booleans(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
-            "i": pd.Categorical(rng.integers(5, 9, len(y))),
+            "i": pd.Categorical(5 + y + 2 * rng.integers(0, 2, len(y))),
             "f": pd.Categorical(rng.integers(0, 3, len(y)) / 4.0),
             "b": pd.Categorical(rng.integers(0, 2, len(y)).astype(bool)),
         }

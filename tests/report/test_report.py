@@ -53,7 +53,9 @@ SECTIONS = [
 
 @pytest.fixture(scope="module")
 def smooth():
-    model = SmoothBoostClassifier(smoothness=5, n_estimators=12, random_state=0)
+    model = SmoothBoostClassifier(
+        smoothness=5, n_estimators=12, learning_rate=0.3, max_depth=3, random_state=0
+    )
     return model.fit(X[HALF], NOISY[HALF])
 
 
@@ -380,7 +382,9 @@ def test_kinds_of_tables(page, kind):
 def test_integers_that_floats_do_not_hold(page):
     ids = pa.table({"id": 10**18 + 1000 * np.arange(40)})
     y = np.arange(40) > 20
-    shown = page(MABoostClassifier(n_estimators=3).fit(ids, y), X=ids, y=y)
+    with pytest.warns(UserWarning, match="beyond 2\\*\\*53"):
+        model = MABoostClassifier(n_estimators=3).fit(ids, y)
+    shown = page(model, X=ids, y=y)
     assert "No value is missing" in shown.text
 
 

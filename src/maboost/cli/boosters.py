@@ -43,10 +43,11 @@ def booster(options: dict[str, Any]) -> Any:
     }
     given = {name: options[option] for name, option in _AS_THEY_ARE.items()}
     params |= {name: value for name, value in given.items() if value is not None}
-    if options["valid"] is not None:
-        params["early_stopping"] = True
-        if is_number(options["valid"]):
-            params["validation_fraction"] = float(options["valid"])
+    valid = options["valid"]
+    if valid is not None:
+        params["early_stopping"] = not is_number(valid) or float(valid) != 0.0
+        if is_number(valid) and params["early_stopping"]:
+            params["validation_fraction"] = float(valid)
     if options["jobs"] == 0:
         raise TableError(
             "--jobs 0 is no number of threads: leave it out for all cores, or give 1 or more"

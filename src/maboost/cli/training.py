@@ -102,7 +102,8 @@ __all__ = ["train"]
 @click.option(
     "--valid",
     metavar="FRACTION|FILE",
-    help="Rows that watch: a share to hold out, or a file. Stops early and keeps the best round.",
+    help="Validation rows: a share to hold out, or a file. Stops early and keeps the best round; 0 switches "
+    "early stopping off. [default: a tenth of the rows from 10,000 rows on]",
 )
 @decimal_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")

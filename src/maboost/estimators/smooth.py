@@ -62,7 +62,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         least error there, as a mean over 15 rounds, it takes :math:`k = 1/(2\varepsilon)`, between 1.1
         and 50. The trial ends when that least is 40 rounds old, or after 100: an error that further
         rounds would cure is not taken for noise.
-    noise_rate : float in [0, 0.4545], optional
+    noise_rate : float in [0, 0.4546), optional
         Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.5 / noise_rate), and
         no cap at 0. Not together with `smoothness`. At this cap no edge is promised: a classifier
         that errs on that fraction may have edge 0 under the hardest distribution.
@@ -179,7 +179,7 @@ class SmoothBoostClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "smoothness": [Interval(Real, 1, None, closed="left"), StrOptions({"auto"})],
-        "noise_rate": [Interval(Real, 0, 1, closed="left"), None],
+        "noise_rate": [Interval(Real, 0, 0.4546, closed="left"), None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "update": [StrOptions({"active", "lazy"})],
         "step": [StrOptions(set(STEPS)), callable],
