@@ -297,3 +297,52 @@ def test_class_weights_may_name_a_class_that_a_fold_lacks():
     named = fit("entropy", "tree", X, y, class_weight={0: 2.0, 1: 2.0, 7: 3.0})
     plain = fit("entropy", "tree", X, y)
     np.testing.assert_array_equal(named.decision_function(X), plain.decision_function(X))
+
+
+# ------------------------------------------------------------------------------- defaults that count
+
+
+def test_early_stopping_counts_a_row_as_often_as_it_would_be_repeated():
+    rng = np.random.default_rng(0)
+    X, times = rng.normal(size=(4000, 3)), 1 + np.arange(4000) % 4
+    y = (X[:, 0] > 0).astype(int)
+    model = SmoothBoostClassifier(smoothness=3.0, n_estimators=2, random_state=0)
+
+    def stops(weight):
+        return clone(model).fit(X, y, sample_weight=weight).early_stopping_
+
+    assert stops(times)  # 10,000 rows
+    assert not stops(np.where(times == 4, 3, times))  # 9,000 rows
+    assert not stops(np.full(4000, 4.0))  # a common factor changes nothing
+    assert not stops(times + 0.5 * rng.random(4000))  # other weights count once
+    assert clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).early_stopping_
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [SmoothBoostClassifier, SparseBoostClassifier, MadaBoostClassifier, CombinedBoostClassifier],
+)
+def test_defaults_take_whole_weights_as_repetition(booster):
+    """With leaves of twenty rows, many categories and a trial, as the defaults have them."""
+    rng = np.random.default_rng(1)
+    n = 600
+    X = np.column_stack([rng.normal(size=(n, 3)).round(1), rng.integers(0, 30, size=n)])
+    y, times = (
+        (X[:, 0] + (X[:, 3] % 3 == 0) + rng.normal(size=n) > 0.5).astype(int),
+        1 + np.arange(n) % 3,
+    )
+    model = booster(n_estimators=15, categorical_features=[3], random_state=0)
+    heavy = clone(model).fit(X, y, sample_weight=times)
+    often = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(heavy.decision_function(X), often.decision_function(X), atol=1e-9)
+
+
+def test_twenty_rows_in_a_leaf_and_fewer_of_fewer_rows():
+    rng = np.random.default_rng(2)
+    for n, least in ((500, 10), (5000, 20)):
+        X = rng.normal(size=(n, 2))
+        y = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+        model = SmoothBoostClassifier(smoothness=4.0, n_estimators=5, random_state=0).fit(X, y)
+        answers = [tree.predict_proba(X)[:, 0] for tree in model.estimators_]
+        smallest = [np.unique(answer, return_counts=True)[1].min() for answer in answers]
+        assert least <= min(smallest) < 3 * least + 3

@@ -127,7 +127,10 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         y : array-like of shape (n_samples,)
             Labels: text, numbers or booleans.
         sample_weight : array-like of shape (n_samples,), optional
-            The base measure. A weight of 2 is the row twice, a weight of 0 the row absent.
+            The base measure. A weight of 2 is the row twice, a weight of 0 the row absent. Rules that
+            count rows (`min_samples_leaf`, `early_stopping="auto"`, the price of splits by categories) count
+            a row as often as it would be repeated where all weights are whole multiples of the lightest, up
+            to 255, and once otherwise.
         X_val, y_val, sample_weight_val : optional
             Validation rows, which are not trained on: their error is recorded in
             ``history_["val_error"]``, and `early_stopping` uses them.

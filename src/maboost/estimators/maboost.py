@@ -33,6 +33,10 @@ class MABoostClassifier(BoostingClassifier):
     1); with caps, at most the larger of that and :math:`1/k`. With entropy, the simplex, votes and two
     classes this is AdaBoost.
 
+    **Wrong labels.** Use :class:`SmoothBoostClassifier` where labels are noisy. The defaults here are
+    AdaBoost's whole steps without a cap, which follow wrong labels; a small `learning_rate`, a small cap
+    in `domain` and `early_stopping` reduce that.
+
     Parameters
     ----------
     estimator : classifier, default=None
