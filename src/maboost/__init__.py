@@ -50,7 +50,7 @@ _LATER = {  # names that are imported when they are first asked for, and where f
     "load_model": "maboost.io.model_file",
     "write_report": "maboost.report",
 }
-_MODULES = ("data", "distributed", "plot", "testing")  # and modules
+_MODULES = ("data", "distributed", "noise", "plot", "testing")  # and modules
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Certificates on rows that were not used to fit, for any classifier."""

@@ -1,0 +1,261 @@
+r"""What known flip rates do to weights and probabilities.
+
+A flip rate of a class is the share of its rows that are labelled otherwise. With true label y, given label
+:math:`\tilde y`, and flips that are independent of x given y, the rates form a matrix
+
+.. math:: T_{lm} = P(\tilde y = m \mid y = l), \qquad q = T^\top p,
+
+where p are the probabilities of the true classes of a row and q those of its given label.
+
+For two classes with :math:`\rho_+ = P(\tilde y = - \mid y = +)` and
+:math:`\rho_- = P(\tilde y = + \mid y = -)`, weights of :math:`1 - \alpha` on rows given + and
+:math:`\alpha` on rows given -, with :math:`\alpha = (1 - \rho_+ + \rho_-)/2`, make the expected weighted
+error on given labels
+
+.. math:: E[\text{weight}\cdot 1(f \ne \tilde y)] = A\,P(f \ne y) + B, \quad A = (1 - \rho_+ - \rho_-)/2
+
+for every classifier f that does not depend on the flips of these rows.
+
+References
+----------
+Natarajan, Dhillon, Ravikumar and Tewari (2013), "Learning with noisy labels".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maboost.learners.tree.predictor import simplex_rows
+
+__all__ = ["corrected_probabilities", "label_weights", "probability_wrong", "transition_matrix"]
+
+Array = NDArray[np.float64]
+
+_SINGULAR = 1e-6  # a smallest singular value below it leaves nothing to learn
+
+
+def transition_matrix(flip_rates: Any, classes: Any) -> Array:
+    """The matrix of P(given | true), in the order of `classes`.
+
+    Parameters
+    ----------
+    flip_rates : dict, float or array of shape (n_classes, n_classes)
+        A rate by class (classes not named: 0), one rate for all classes, or the matrix itself with a row for
+        each true class. A rate spreads evenly over the other classes.
+    classes : array-like of shape (n_classes,)
+        The sorted classes.
+
+    Returns
+    -------
+    array of shape (n_classes, n_classes)
+
+    Raises
+    ------
+    ValueError
+        If a rate is no number in [0, 1], a class is unknown, or the rates leave nothing to learn: two rates
+        that add up to one or more, or a singular matrix.
+
+    Examples
+    --------
+    >>> transition_matrix({"fraud": 0.4}, ["fraud", "ok"])
+    array([[0.6, 0.4],
+           [0. , 1. ]])
+    """
+    names = np.asarray(classes).tolist()
+    K = len(names)
+    if isinstance(flip_rates, Mapping):
+        unknown = sorted(set(flip_rates) - set(names), key=str)
+        if unknown:
+            raise ValueError(
+                f"flip_rates names {unknown[0]!r}, which is no class; the classes are {names!r}"
+            )
+        T = _spread({name: _rate(value, name) for name, value in flip_rates.items()}, names)
+    elif isinstance(flip_rates, Real) and not isinstance(flip_rates, bool):
+        rate = _rate(flip_rates, None)
+        T = _spread(dict.fromkeys(names, rate), names)
+    else:
+        T = _matrix(flip_rates, K)
+    if K == 2 and T[0, 1] + T[1, 0] >= 1.0:
+        raise ValueError(
+            f"flip_rates={flip_rates!r} leave nothing to learn: the rates of the two classes add up to "
+            f"{T[0, 1] + T[1, 0]:g}, and must add up to less than 1"
+        )
+    if K > 1 and np.linalg.svd(T, compute_uv=False)[-1] < _SINGULAR:
+        raise ValueError(
+            f"flip_rates={flip_rates!r} leave nothing to learn: their matrix is singular, so that different "
+            "true classes lead to the same given labels"
+        )
+    return T
+
+
+def _rate(value: Any, name: Any) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) <= 1.0:
+        of = "" if name is None else f" of {name!r}"
+        raise ValueError(f"flip_rates: the rate{of} must be a number in [0, 1], got {value!r}")
+    return float(value)
+
+
+def _spread(rates: Mapping[Any, float], names: list[Any]) -> Array:
+    K = len(names)
+    T = np.eye(K)
+    for j, name in enumerate(names):
+        if K > 1 and name in rates:
+            T[j] = rates[name] / (K - 1)
+            T[j, j] = 1.0 - rates[name]
+    return T
+
+
+def _matrix(flip_rates: Any, K: int) -> Array:
+    try:
+        T = np.asarray(flip_rates, dtype=np.float64)
+    except (TypeError, ValueError):
+        T = np.empty(0)
+    if T.shape != (K, K):
+        raise ValueError(
+            f"flip_rates must be a rate, a dict of rates by class, or a matrix of shape ({K}, {K}), got "
+            f"{flip_rates!r}"
+        )
+    if not (np.all(T >= 0.0) and np.allclose(T.sum(axis=1), 1.0, rtol=0.0, atol=1e-6)):
+        raise ValueError(
+            f"flip_rates as a matrix must have rows P(given | true) that are at least 0 and sum to 1, got "
+            f"{flip_rates!r}"
+        )
+    return T / T.sum(axis=1, keepdims=True)
+
+
+def label_weights(
+    y: ArrayLike, flip_rates: Any, *, classes: Any = None, class_weight: Any = None
+) -> Array:
+    r"""Weights of rows by their given labels, under which given labels stand for true ones; two classes.
+
+    With costs c of the *true* classes a row given + weighs
+    :math:`(1 - \rho_-)c_+ + \rho_+ c_-` and a row given - weighs :math:`(1 - \rho_+)c_- + \rho_- c_+`;
+    without costs that is :math:`2(1 - \alpha)` and :math:`2\alpha`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Given labels.
+    flip_rates : dict, float or array of shape (2, 2)
+        As in :func:`transition_matrix`.
+    classes : array-like, optional
+        The two classes; those in `y` if None.
+    class_weight : dict, optional
+        Costs of true classes; 1 for classes not named.
+
+    Examples
+    --------
+    >>> label_weights(["fraud", "ok"], {"fraud": 0.4})
+    array([1.4, 0.6])
+    """
+    labels = np.asarray(y)
+    names = np.unique(labels) if classes is None else np.asarray(classes)
+    if len(names) != 2:
+        raise ValueError(
+            f"label_weights is for two classes, got {names.tolist()!r}; with more, correct the "
+            "probabilities"
+        )
+    T = transition_matrix(flip_rates, names)
+    costs = [float((class_weight or {}).get(name, 1.0)) for name in names.tolist()]
+    return weights_of_labels(T, np.array(costs))[np.searchsorted(names, labels)]
+
+
+def weights_of_labels(T: Array, costs: Array) -> Array:
+    """The weight of each given label, two classes; `costs` are those of true classes."""
+    minus, plus = T[0, 1], T[1, 0]
+    return np.array(
+        [
+            (1.0 - plus) * costs[0] + minus * costs[1],
+            (1.0 - minus) * costs[1] + plus * costs[0],
+        ]
+    )
+
+
+def corrected_probabilities(q: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
+    r"""Probabilities of true classes from those of given labels.
+
+    Two classes: :math:`p = (q - \rho_-)/(1 - \rho_+ - \rho_-)`, clipped to [0, 1]. More classes:
+    :math:`T^{-\top} q`, projected to the probability simplex.
+
+    Parameters
+    ----------
+    q : array-like of shape (n_rows,) or (n_rows, n_classes)
+        Probabilities of given labels, as a classifier fitted on them gives; with one column those of the
+        second class.
+    flip_rates : dict, float or array of shape (n_classes, n_classes)
+        As in :func:`transition_matrix`.
+    classes : array-like, optional
+        The classes in the order of the columns; 0, 1, ... if None.
+
+    Returns
+    -------
+    array of the shape of `q`
+
+    Examples
+    --------
+    >>> corrected_probabilities([0.3, 0.6], {1: 0.4})
+    array([0.5, 1. ])
+    """
+    q = np.asarray(q, dtype=np.float64)
+    T = _of_columns(flip_rates, q, classes)
+    if q.ndim == 1 or q.shape[1] == 2:
+        one = q if q.ndim == 1 else q[:, 1]
+        p = np.clip((one - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0]), 0.0, 1.0)
+        return p if q.ndim == 1 else np.column_stack([1.0 - p, p])
+    return simplex_rows(np.linalg.solve(T.T, q.T).T)
+
+
+def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
+    r"""The probability that a given label is wrong, from calibrated probabilities of given labels.
+
+    With :math:`p` of :func:`corrected_probabilities` and :math:`\hat q = T^\top p` it is
+    :math:`1 - T_{\tilde y\tilde y}\,p_{\tilde y}/\hat q_{\tilde y}`. The sum over the rows is the expected
+    number of wrong labels. The probabilities must be those of a model that was not fitted on these labels,
+    as cross-validation gives.
+
+    Parameters
+    ----------
+    q : array-like of shape (n_rows,) or (n_rows, n_classes)
+        Probabilities of given labels.
+    y : array-like of shape (n_rows,)
+        Given labels.
+    flip_rates : dict, float or array of shape (n_classes, n_classes)
+        As in :func:`transition_matrix`.
+    classes : array-like, optional
+        The classes in the order of the columns; those in `y` if None.
+
+    Examples
+    --------
+    >>> probability_wrong([0.3, 0.3], [0, 1], {1: 0.4}).round(3)  # no label 1 is wrong
+    array([0.286, 0.   ])
+    """
+    q, labels = np.asarray(q, dtype=np.float64), np.asarray(y)
+    names = np.unique(labels) if classes is None else np.asarray(classes)
+    T = _of_columns(flip_rates, q, names)
+    p = corrected_probabilities(q, T)
+    if p.ndim == 1:
+        p = np.column_stack([1.0 - p, p])
+    return wrong_given(p, np.searchsorted(names, labels), T)
+
+
+def wrong_given(p: Array, given: NDArray[np.intp], T: Array) -> Array:
+    """The probability that each given label is wrong, from probabilities of true classes."""
+    rows = np.arange(len(given))
+    likely = (p @ T)[rows, given]
+    right = T[given, given] * p[rows, given]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # a label that cannot be given at all is wrong
+        return np.clip(1.0 - np.where(likely > 0.0, right / likely, 0.0), 0.0, 1.0)
+
+
+def _of_columns(flip_rates: Any, q: Array, classes: Any) -> Array:
+    K = 2 if q.ndim == 1 else q.shape[1]
+    names = np.arange(K) if classes is None else np.asarray(classes)
+    if len(names) != K:
+        raise ValueError(f"q has probabilities of {K} classes, but classes are {names.tolist()!r}")
+    return transition_matrix(flip_rates, names)
