@@ -61,6 +61,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     """Base of the classifiers; a subclass lists its parameters and builds its booster."""
 
     estimator: Any
+    flip_rates: Any
 
     # the default trees: no leaf may answer for rows that weigh next to nothing, such as a class with a tiny
     # `class_weight`
@@ -88,6 +89,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "scoring": [str, callable],
         "target_error": [Interval(Real, 0, 1, closed="both"), None],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "flip_rates": [dict, Interval(Real, 0, 1, closed="left"), "array-like", None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, None],
@@ -183,7 +185,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         if self._own_trees():
             names = list(self._codes.dtypes or range(X.shape[1]))
             warn_of_large_integers(given, names, comm)
-        weights = row_weights(X, y, sample_weight, self.class_weight, comm)
+        weights = row_weights(
+            X, y, sample_weight, self.class_weight, comm, self._rates_of_classes()
+        )
         random_state = check_random_state(self.random_state)
         known = self._codes.categories
         rows = TrainingRows(X, y, weights, random_state, sample_domain, comm, given, known)
@@ -199,8 +203,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             )
         random_state = check_random_state(self.random_state)
         rows, groups = stored_rows(
-            X, y, sample_weight, sample_domain, groups, self.class_weight, random_state,
-            Passes(int(self.verbose)),
+            X, y, sample_weight, sample_domain, groups, self.class_weight, self._rates_of_classes(),
+            random_state, Passes(int(self.verbose)),
         )  # fmt: skip
         self._codes = rows.X.codes
         self.__dict__.pop("feature_names_in_", None)
@@ -209,6 +213,10 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         self.n_features_in_ = len(rows.X.features)
         check_labels(rows.y)
         return rows, groups
+
+    def _rates_of_classes(self) -> Any:
+        """The flip rates that all rows have, if there are any."""
+        return self.flip_rates
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         X, labels = checked_data(
@@ -318,6 +326,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
         with told_of("sample_weight_val"):
             w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
+            if self._noise is not None:
+                w = w.times(self._noise.weights[0][np.searchsorted(self.classes_, y_val[w.kept])])
         if len(self.classes_) < 2:
             return None
         keep = np.flatnonzero(w.kept)

@@ -138,6 +138,8 @@ class CombinedBoostClassifier(BoostingClassifier):
     feature_importances_ : array of shape (n_features,)
     rare_categories_ : dict
         By column the categories that share a bin; empty if no column has more than `max_bins`.
+    flip_rates_ : array of shape (n_classes, n_classes) or None
+        The rates that were used, P(given | true).
     n_inert_rows_ : int
         Training rows without weight, or next to none, which took no part.
     n_features_in_, feature_names_in_
@@ -195,6 +197,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         scoring: Any = "neg_log_loss",
         target_error: float | None = None,
         max_seconds: float | None = None,
+        flip_rates: Any = None,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -227,6 +230,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         self.scoring = scoring
         self.target_error = target_error
         self.max_seconds = max_seconds
+        self.flip_rates = flip_rates
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint

@@ -121,6 +121,7 @@ class Score:
         scorer = check_scoring(model, scoring)
         view = copy.copy(model)
         view.__class__ = type("Watching", (_Watching, type(model)), {})
+        view._noise = None  # validation rows are scored on their given labels, in their weights
 
         def compute(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
             view._hypotheses = [*model._hypotheses, round.hypothesis]
@@ -161,7 +162,7 @@ class _Watching:
 
     _fixed: Array
 
-    def decision_function(self, X: Any) -> Array:
+    def _all_votes(self, X: Any) -> Array:
         return self._fixed
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -121,6 +121,8 @@ class Fitting(Voting):
             refuse_missing(groups, "groups", "groups")
             grouping = rows.of_kept(groups, "groups")
         self.classes_ = rows.classes
+        self._noise = rows.weights.noise
+        self.flip_rates_ = None if self._noise is None else self._noise.rates[0]
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
         self.early_stopping_ = self._stops_early(rows, validation)
@@ -402,7 +404,10 @@ class Fitting(Voting):
         if watch is None:
             by_row = run.margins.reshape(run.measure.rows, run.game.width)
             rows = run.measure.of_rows
-            doubt = doubt_of_training(by_row, rows, self._error_to_expect())
+            expected = self._error_to_expect()
+            if self._noise is not None:
+                expected = max(expected, self._noise.weighted_error(DOUBT))
+            doubt = doubt_of_training(by_row, rows, expected)
             return probability_scale(by_row, rows, doubt)
         total = float(np.sum(self.estimator_weights_))
         margins = -total * watch.game.loss(self._votes(watch.X) / total)

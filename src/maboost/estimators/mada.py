@@ -89,6 +89,13 @@ class MadaBoostClassifier(BoostingClassifier):
         Stop at this training error, measured or certified, whichever comes first.
     max_seconds : float, optional
         Stop after this time, at the end of a round; binning the rows and finding a cap count too.
+    flip_rates : dict, float, matrix or None, default=None
+        The share of the rows of each *true* class whose label is another: ``{"fraud": 0.4}`` (classes not
+        named: 0), 0.2 for all classes, or the matrix of P(given | true) in the order of `classes_`. With two
+        classes given labels then have weights under which they stand for true ones; with more, votes stay on
+        given labels and probabilities are corrected. Predictions, probabilities and scores are about
+        **true** labels, `class_weight` holds costs of true classes (two classes only), and the certificate
+        bounds the weighted error on the *given* labels of the training rows. See :mod:`maboost.noise`.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
     warm_start : bool, default=False
@@ -137,6 +144,8 @@ class MadaBoostClassifier(BoostingClassifier):
     feature_importances_ : array of shape (n_features,)
     rare_categories_ : dict
         By column the categories that share a bin; empty if no column has more than `max_bins`.
+    flip_rates_ : array of shape (n_classes, n_classes) or None
+        The rates that were used, P(given | true).
     n_inert_rows_ : int
         Training rows without weight, or next to none, which took no part.
     n_features_in_, feature_names_in_
@@ -184,6 +193,7 @@ class MadaBoostClassifier(BoostingClassifier):
         scoring: Any = "neg_log_loss",
         target_error: float | None = None,
         max_seconds: float | None = None,
+        flip_rates: Any = None,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -213,6 +223,7 @@ class MadaBoostClassifier(BoostingClassifier):
         self.scoring = scoring
         self.target_error = target_error
         self.max_seconds = max_seconds
+        self.flip_rates = flip_rates
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -287,6 +298,7 @@ class MadaBoostClassifier(BoostingClassifier):
 _NOT_FOR_STREAMS = {
     "class_weight": "rows of a stream are accepted by their margin alone; weigh the stream itself",
     "step": "the step follows from the edge that the rows of a round leave certain",
+    "flip_rates": "rows of a stream are accepted by their margin alone; give flip_rates to fit",
     "trim": "a round trains on all rows that it accepts",
     "early_stopping": "set target_error, which is measured on new rows",
     "warm_start": "nothing is kept of a stream to go on from",

@@ -64,7 +64,8 @@ class SmoothBoostClassifier(BoostingClassifier):
         rounds would cure is not taken for noise.
     noise_rate : float in [0, 0.4546), optional
         Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.5 / noise_rate), and
-        no cap at 0. Not together with `smoothness`. At this cap no edge is promised: a classifier
+        no cap at 0. With `flip_rates` the fraction is that of true labels, and the weighted error on
+        given labels sets the cap. Not together with `smoothness`. At this cap no edge is promised: a classifier
         that errs on that fraction may have edge 0 under the hardest distribution.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
         The geometry.
@@ -107,6 +108,13 @@ class SmoothBoostClassifier(BoostingClassifier):
         Stop at this training error, measured or certified, whichever comes first.
     max_seconds : float, optional
         Stop after this time, at the end of a round; binning the rows and finding a cap count too.
+    flip_rates : dict, float, matrix or None, default=None
+        The share of the rows of each *true* class whose label is another: ``{"fraud": 0.4}`` (classes not
+        named: 0), 0.2 for all classes, or the matrix of P(given | true) in the order of `classes_`. With two
+        classes given labels then have weights under which they stand for true ones; with more, votes stay on
+        given labels and probabilities are corrected. Predictions, probabilities and scores are about
+        **true** labels, `class_weight` holds costs of true classes (two classes only), and the certificate
+        bounds the weighted error on the *given* labels of the training rows. See :mod:`maboost.noise`.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
     warm_start : bool, default=False
@@ -155,6 +163,8 @@ class SmoothBoostClassifier(BoostingClassifier):
     feature_importances_ : array of shape (n_features,)
     rare_categories_ : dict
         By column the categories that share a bin; empty if no column has more than `max_bins`.
+    flip_rates_ : array of shape (n_classes, n_classes) or None
+        The rates that were used, P(given | true).
     n_inert_rows_ : int
         Training rows without weight, or next to none, which took no part.
     n_features_in_, feature_names_in_
@@ -212,6 +222,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         scoring: Any = "neg_log_loss",
         target_error: float | None = None,
         max_seconds: float | None = None,
+        flip_rates: Any = None,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -245,6 +256,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         self.scoring = scoring
         self.target_error = target_error
         self.max_seconds = max_seconds
+        self.flip_rates = flip_rates
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -262,7 +274,9 @@ class SmoothBoostClassifier(BoostingClassifier):
             )
         self._expected_error = self.noise_rate or 0.0
         if self.noise_rate is not None:
-            k = smoothness_for(self.noise_rate)
+            if self._noise is not None:
+                self._expected_error = self._noise.weighted_error(self.noise_rate)
+            k = smoothness_for(self._expected_error)
         elif self.smoothness == "auto":
             k = self._estimated_smoothness(rows)
         else:

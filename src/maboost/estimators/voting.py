@@ -27,6 +27,7 @@ from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.learners.tree.predictor import Forest
+from maboost.noise.label_noise import LabelNoise
 from maboost.threads import Threads, available_threads
 
 __all__ = ["Voting"]
@@ -54,6 +55,8 @@ class Voting:
     n_jobs: int | None
     _hypotheses: list[Any]
     _heaviest: int
+    _noise: LabelNoise | None = None
+    flip_rates_: Array | None = None
     _codes: CategoryCodes
 
     def _checked_rows(self, X: Any) -> Any:
@@ -91,19 +94,32 @@ class Voting:
         if len(self.classes_) == 1:
             return np.ones((len(votes), 1))
         x = self.probability_scale_ * votes
+        p = softmax(x, axis=1) if votes.ndim == 2 else np.column_stack([expit(-x), expit(x)])
+        if self._noise is not None:
+            p = self._noise.true_probabilities(p)
         if votes.ndim == 2:
-            p = softmax(x, axis=1)
-            winner = np.argmax(votes, axis=1)
+            winner = np.argmax(p if self._corrects_votes else votes, axis=1)
         else:
-            p = np.column_stack([expit(-x), expit(x)])
             winner = (votes > 0.0).astype(np.intp)
         # votes that differ by a rounding error
         lost = np.flatnonzero(np.argmax(p, axis=1) != winner)
         p[lost, winner[lost]] = np.nextafter(p[lost].max(axis=1), 1.0)
         return p
 
+    @property
+    def _corrects_votes(self) -> bool:
+        """Whether votes are on given labels and decisions are on true ones: more than two classes."""
+        return self._noise is not None and self._noise.n_classes > 2
+
+    def _decisions(self, votes: Array) -> Array:
+        """What decides between the classes."""
+        return self._probabilities(votes) if self._corrects_votes else votes
+
     def decision_function(self, X: Any) -> Array:
         r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
+
+        With `flip_rates` and more than two classes, votes are on given labels, and the probabilities of the
+        true classes are returned instead.
 
         Rows on disk (a path or a pyarrow Dataset with the columns of the fit) are read in batches, here
         and in `predict` and `predict_proba`.
@@ -112,6 +128,10 @@ class Voting:
         -------
         array of shape (n_samples,) for two classes, (n_samples, n_classes) for more
         """
+        return self._decisions(self._all_votes(X))
+
+    def _all_votes(self, X: Any) -> Array:
+        """H on rows in memory or on disk."""
         check_is_fitted(self)
         if is_stored(X):
             votes = [self._votes(block) for block in self._stored_blocks(X)]
@@ -157,11 +177,14 @@ class Voting:
         2 %). For probabilities to rely on give `X_val` or set `early_stopping`. Being one positive
         number, the scale never changes a prediction.
         """
-        return self._probabilities(self.decision_function(X))
+        return self._probabilities(self._all_votes(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of `predict_proba`."""
-        votes = self.decision_function(X)
+        votes = self._all_votes(X)
+        if self._noise is not None:
+            with np.errstate(divide="ignore"):
+                return np.log(self._probabilities(votes))
         x = self.probability_scale_ * votes
         if len(self.classes_) == 1:
             return np.zeros((len(x), 1))
@@ -175,13 +198,13 @@ class Voting:
         """`decision_function` after each round."""
         check_is_fitted(self)
         for votes in self._staged_votes(self._checked_rows(X)):
-            yield votes.copy()
+            yield self._decisions(votes) if self._corrects_votes else votes.copy()
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """`predict` after each round."""
         check_is_fitted(self)
         for votes in self._staged_votes(self._checked_rows(X)):
-            yield self._decide(votes)
+            yield self._decide(self._decisions(votes))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
         """`predict_proba` after each round."""
@@ -211,7 +234,7 @@ class Voting:
         With more than two classes: the smallest over the wrong classes. Of rows on disk `y` may be the
         name of a column.
         """
-        votes = self.decision_function(X)
+        votes = self._all_votes(X)
         labels: NDArray[Any] = column_or_1d(label_array(named_column(X, y, "y")), warn=True)
         check_consistent_length(votes, labels)
         unknown = unknown_labels(labels, self.classes_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -17,8 +17,11 @@ from maboost.comm import (
     SerialCommunicator,
     gathered_objects,
     global_count,
+    reproducible_sum,
     sums_by_code,
 )
+from maboost.noise.corrections import transition_matrix
+from maboost.noise.label_noise import LabelNoise, balanced_costs, true_prevalence
 
 __all__ = ["InertRowsWarning", "RowWeights", "distinct_values", "row_weights"]
 
@@ -47,18 +50,26 @@ class RowWeights:
         Their weights as a learner should see them: the user's own unless those would overflow.
     inert : int
         Rows left out, over all shards.
+    noise : LabelNoise, optional
+        What `flip_rates` say of the labels; the weights have those of given labels in them.
     """
 
     kept: NDArray[np.bool_]
     scaled: Array
     shown: Array
     inert: int
+    noise: LabelNoise | None = None
+
+    def times(self, factors: Array) -> RowWeights:
+        """The same with a factor for each of the kept rows."""
+        return replace(self, scaled=self.scaled * factors, shown=self.shown * factors)
 
     def without(self, held_out: NDArray[np.bool_]) -> RowWeights:
         """The same without some of the kept rows."""
         kept = self.kept.copy()
         kept[np.flatnonzero(kept)[held_out]] = False
-        return RowWeights(kept, self.scaled[~held_out], self.shown[~held_out], self.inert)
+        scaled, shown = self.scaled[~held_out], self.shown[~held_out]
+        return replace(self, kept=kept, scaled=scaled, shown=shown)
 
 
 def row_weights(
@@ -67,8 +78,9 @@ def row_weights(
     sample_weight: Any,
     class_weight: Any,
     comm: Communicator | None = None,
+    flip_rates: Any = None,
 ) -> RowWeights:
-    """Check `sample_weight`, multiply in `class_weight`, and leave out rows of no weight."""
+    """Check `sample_weight`, multiply in `class_weight` and `flip_rates`, leave out rows of no weight."""
     comm = comm or SerialCommunicator()
     weight = _given(X, y, sample_weight, comm)
     top = _largest(weight, comm)
@@ -76,8 +88,12 @@ def row_weights(
         raise ValueError("sample_weight is zero on every row: nothing to learn from")
     scaled = weight / top
     positive = weight > 0.0
-    if class_weight is not None:
+    noise, factors = None, None
+    if flip_rates is not None:
+        noise, factors = _noise_factors(y, scaled, flip_rates, class_weight, comm)
+    elif class_weight is not None:
         factors = _class_factors(y, scaled, class_weight, comm)
+    if factors is not None:
         scaled = scaled * factors
         positive &= factors > 0.0
         top_scaled = _largest(scaled, comm)
@@ -96,7 +112,39 @@ def row_weights(
     scaled = scaled[kept]
     ordinary = 1e-100 < top < 1e100 and top != 1.0
     inert = global_count(int(np.sum(~kept)), comm)
-    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, inert)
+    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, inert, noise)
+
+
+def _noise_factors(
+    y: NDArray[Any], weight: Array, flip_rates: Any, class_weight: Any, comm: Communicator
+) -> tuple[LabelNoise | None, Array | None]:
+    """What flip rates say of the labels, and the factor of each row; costs are those of true classes."""
+    classes = distinct_values(y[weight > 0.0], comm)
+    if len(classes) < 2:
+        return None, None if class_weight is None else _class_factors(y, weight, class_weight, comm)
+    rates = transition_matrix(flip_rates, classes)
+    if len(classes) > 2 and class_weight is not None:
+        raise ValueError(
+            f"class_weight={class_weight!r} with flip_rates needs two classes, and y has {len(classes)}: the "
+            "weights of true classes cannot be those of given labels; choose by predict_proba instead"
+        )
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)  # others have no weight
+    totals = sums_by_code(codes, weight, len(classes), comm)
+    squares = reproducible_sum(weight * weight, comm)
+    prevalence = true_prevalence(totals / totals.sum(), rates, totals.sum() ** 2 / squares)
+    costs = np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        costs = balanced_costs(prevalence)
+    elif class_weight is not None:
+        _class_factors(y, weight, class_weight, comm)  # checks it
+        costs = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
+        if not np.all(costs > 0.0):
+            raise ValueError(
+                f"class_weight={class_weight!r} with flip_rates must be above 0 for both classes, since rows of "
+                "each given label may truly be of either"
+            )
+    noise = LabelNoise.of_one_source(rates, costs, prevalence)
+    return noise, noise.weights[0][codes] if len(classes) == 2 else None
 
 
 def _given(X: Any, y: NDArray[Any], sample_weight: Any, comm: Communicator) -> Array:

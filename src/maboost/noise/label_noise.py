@@ -1,0 +1,174 @@
+r"""The label noise of one training set: weights for its rows, and true classes from its votes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.learners.tree.predictor import simplex_rows
+from maboost.noise.corrections import weights_of_labels, wrong_given
+
+__all__ = ["LabelNoise", "PrevalenceWarning", "balanced_costs", "true_prevalence"]
+
+Array = NDArray[np.float64]
+
+_EDGE = 0.01  # probabilities this close to 0 or 1 are compressed instead of clipped
+_DEVIATIONS = 4.0  # standard errors of a prevalence that sampling explains
+
+
+class PrevalenceWarning(UserWarning):
+    """The share of a given label is at odds with the flip rates, within its sampling error."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise:
+    r"""Flip rates of the sources of a training set.
+
+    With two classes, given labels stand for true ones through the base measure: every label has a weight
+    in its source. A row's probability :math:`q'` of being given + *under that measure* and its probability p of
+    being truly + are tied by
+
+    .. math:: q' = \frac{\sum_s S_s W_{s+}(\rho_{s-} + A_s p)}
+                        {\sum_s S_s [W_{s+}(\rho_{s-} + A_s p) + W_{s-}(1 - \rho_{s-} - A_s p)]},
+              \qquad A_s = 1 - \rho_{s+} - \rho_{s-},
+
+    for sources of shares S that have P(x, y) in common; :math:`q' = 1/2` exactly where the costs of both
+    decisions are equal. With more classes there is one source, weights are 1, and probabilities are
+    corrected by the matrix of rates.
+
+    Attributes
+    ----------
+    rates : array of shape (n_sources, n_classes, n_classes)
+        P(given | true) by source.
+    weights : array of shape (n_sources, n_classes)
+        The weight of a given label.
+    shares : array of shape (n_sources,)
+        The share of the rows of each source, by sample weight.
+    costs : array of shape (n_classes,)
+        Those of true classes.
+    prevalence : array of shape (n_classes,)
+        Estimated shares of the true classes.
+    """
+
+    rates: Array
+    weights: Array
+    shares: Array
+    costs: Array
+    prevalence: Array
+
+    @classmethod
+    def of_one_source(cls, rates: Array, costs: Array, prevalence: Array) -> LabelNoise:
+        """The noise where all rows have the same rates."""
+        K = len(rates)
+        weights = weights_of_labels(rates, costs) if K == 2 else np.ones(K)
+        return cls(rates[None], weights[None], np.ones(1), costs, prevalence)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.costs)
+
+    def true_probabilities(self, q: Array) -> Array:
+        """Probabilities of true classes, each times its cost, from those of the votes.
+
+        For two classes `q` are the probabilities under the base measure, and those of both classes are
+        one half where the votes are zero. They keep the order of the votes: what lies beyond 0 or 1 is
+        compressed into the last hundredth.
+        """
+        if self.n_classes > 2:
+            return simplex_rows(np.linalg.solve(self.rates[0].T, q.T).T)
+        a, b, e, f = self._fraction()
+        p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f))
+        one, zero = self.costs[1] * p, self.costs[0] * (1.0 - p)
+        return np.column_stack([zero, one]) / (zero + one)[:, None]
+
+    def _fraction(self) -> tuple[float, float, float, float]:
+        """a, b, e, f with q' = (a + b p) / (e + f p)."""
+        minus, keep = self.rates[:, 0, 1], 1.0 - self.rates[:, 0, 1] - self.rates[:, 1, 0]
+        on_plus, on_minus = self.shares * self.weights[:, 1], self.shares * self.weights[:, 0]
+        a, b = float(on_plus @ minus), float(on_plus @ keep)
+        return a, b, a + float(on_minus @ (1.0 - minus)), b - float(on_minus @ keep)
+
+    def without_costs(self, p: Array) -> Array:
+        """Probabilities of true classes, from :meth:`true_probabilities`."""
+        plain = p / self.costs
+        return plain / plain.sum(axis=1, keepdims=True)
+
+    def wrong(self, p: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None) -> Array:
+        """The probability that each given label is wrong, from probabilities of true classes."""
+        if source is None:
+            return wrong_given(p, given, self.rates[0])
+        found = np.empty(len(given))
+        for s, T in enumerate(self.rates):
+            rows = np.flatnonzero(source == s)
+            found[rows] = wrong_given(p[rows], given[rows], T)
+        return found
+
+    def weighted_error(self, error: float) -> float:
+        r"""The weighted error on given labels of a classifier that errs on `error` of the true ones.
+
+        Two classes: :math:`(A\varepsilon + B)/\bar W`; with class costs `error` is taken to be the same in
+        both classes. More classes: the error on given labels if flips hit right and wrong answers alike.
+        """
+        if self.n_classes > 2:
+            wrong = 1.0 - float(self.prevalence @ np.diagonal(self.rates[0]))
+            return error + (1.0 - error) * wrong
+        zero, one = self.prevalence
+        minus, plus = self.rates[:, 0, 1], self.rates[:, 1, 0]
+        on_minus, on_plus = self.weights[:, 0], self.weights[:, 1]
+        # what the true classes lose where the classifier is right, and where it is wrong
+        right = one * plus * on_minus + zero * minus * on_plus
+        wrong = one * (1.0 - plus) * on_plus + zero * (1.0 - minus) * on_minus
+        mass = one * (plus * on_minus + (1.0 - plus) * on_plus)
+        mass += zero * (minus * on_plus + (1.0 - minus) * on_minus)
+        loss = self.shares @ (right + error * (wrong - right))
+        return float(loss / (self.shares @ mass))
+
+
+def _inside(p: Array) -> Array:
+    """Numbers in [0, 1] but for the edges, beyond which they go on rising ever more slowly."""
+    high, low = p - (1.0 - _EDGE), _EDGE - p
+    above = 1.0 - _EDGE**2 / (_EDGE + np.maximum(high, 0.0))
+    below = _EDGE**2 / (_EDGE + np.maximum(low, 0.0))
+    return np.where(high > 0.0, above, np.where(low > 0.0, below, p))
+
+
+def true_prevalence(given: Array, rates: Array, effective_rows: float) -> Array:
+    """The shares of the true classes, from those of given labels.
+
+    Raises
+    ------
+    ValueError
+        If no shares of true classes lead to such given labels, by more than sampling explains. Less than
+        that is clipped, with a :class:`PrevalenceWarning`.
+    """
+    inverse = np.linalg.inv(rates.T)
+    found = inverse @ given
+    nearest = simplex_rows(found[None])[0]
+    expected = rates.T @ nearest
+    error = np.sqrt(inverse**2 @ (expected * (1.0 - expected)) / effective_rows)
+    outside = np.maximum(-found, found - 1.0)
+    at = int(np.argmax(outside - _DEVIATIONS * error))
+    if outside[at] > _DEVIATIONS * error[at] + 1e-9:
+        raise ValueError(
+            f"flip_rates do not fit the labels: given labels have the shares {given.round(4).tolist()}, and "
+            f"under these rates class {at} would have the share {found[at]:.4f} of the true ones, by more than "
+            "sampling explains: check the rates, and which class is which"
+        )
+    if outside[at] > 1e-9:
+        warnings.warn(
+            f"given labels have the shares {given.round(4).tolist()}, with which flip_rates leave class {at} the "
+            f"share {found[at]:.4f} of the true ones; {nearest[at]:.4f} is used",
+            PrevalenceWarning,
+            stacklevel=2,
+        )
+    return nearest
+
+
+def balanced_costs(prevalence: Array) -> Array:
+    """Costs under which all true classes weigh the same."""
+    K = len(prevalence)
+    return 1.0 / (K * np.maximum(prevalence, 1e-12))
