@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults docs dist test-dist lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -13,6 +13,7 @@ help:
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs/index.html"
 	@echo "make test-dist   build wheel and sdist, install the wheel into an empty environment, run the tests there"
+	@echo "make test-lowest   run the tests with the lowest versions that pyproject.toml declares (needs the lowest Python, too)"
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed); about half an hour on two cores"
 	@echo "make bench-defaults   the defaults against LightGBM on four real tables, with clean and wrong labels; some minutes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
@@ -67,6 +68,17 @@ dist:
 TESTS ?= tests
 test-dist: dist
 	@tests/dist $(PYTHON) $(TESTS)
+
+# every requirement at its declared minimum; old releases use what newer ones of others deprecate
+LOWEST := build/lowest
+$(LOWEST)/.installed: pyproject.toml tests/lowest.py
+	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -e ".[dev]"
+	@touch $@
+
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pytest -n 2 -m "not browser" -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(TESTS)
 
 # peers are only needed here
 $(VENV)/.peers: $(STAMP)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import maboost
+from tests.lowest import lowest_versions
 
 ROOT = Path(__file__).parent.parent
 CACHES = shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -60,6 +61,15 @@ def test_extras_of_the_readme_and_of_errors_exist():
     named = set(re.findall(r"maboost\[(\w+)\]", " ".join(texts)))
     assert named
     assert named <= set(project["optional-dependencies"])
+
+
+def test_a_minimum_is_the_same_in_all_extras():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"numpy", "scikit-learn", "onnx", "xgboost-cpu"} <= set(lowest_versions(project))
+    for wrong in ("pyarrow", "numpy>=1.0", "scipy==1.13"):
+        changed = project | {"dependencies": [*project["dependencies"], wrong]}
+        with pytest.raises(ValueError, match=wrong.split(">")[0]):
+            lowest_versions(changed)
 
 
 def test_the_citation_names_software_and_paper():

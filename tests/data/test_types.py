@@ -149,8 +149,9 @@ def test_a_missing_whole_number_makes_pandas_write_floats(missing, tmp_path):
 def test_a_file_without_values_has_no_say_in_the_type(tmp_path):
     types = {"age": [None, pa.int8(), pa.float64()], "colour": [TEXT[3], None, TEXT[0]]}
     found = [part.drop_columns(["weight", "source"]) for part in parts(types)]
-    frame = pd.concat([part.to_pandas().astype({"colour": object}) for part in found])
-    X = frame[["age", "height", "colour"]].astype({"age": float})
+    dtypes = {"age": float, "colour": object}
+    frame = pd.concat([part.to_pandas().astype(dtypes) for part in found])
+    X = frame[["age", "height", "colour"]]
     memory = clone(MODEL).fit(X, frame["label"])
     assert_same(clone(MODEL).fit(write(found, tmp_path / "rows"), "label"), memory, X)
 

@@ -918,10 +918,14 @@ def test_bytes_that_are_no_model_are_refused(binary, tmp_path):
 
 
 def test_odd_shapes_and_dtypes_are_refused(tmp_path):
-    for array in (np.zeros((1, 1, 1)), np.zeros((0, 1 << 40)), np.zeros(1, dtype=np.complex64)):
+    for array in (np.zeros((1, 1, 1)), np.zeros((0, 1 << 40))):
         (tmp_path / "m").write_bytes(pack({"a": array}, {}))
         with pytest.raises(ModelFormatError, match="array a has"):
             load_model(tmp_path / "m")
+    # an older safetensors does not know complex numbers
+    (tmp_path / "m").write_bytes(pack({"a": np.zeros(1)}, {}).replace(b'"F64"', b'"C64"'))
+    with pytest.raises(ModelFormatError, match=r"array a has|damaged"):
+        load_model(tmp_path / "m")
 
 
 def test_long_documents_are_not_written(binary, tmp_path):

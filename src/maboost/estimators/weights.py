@@ -85,7 +85,8 @@ def row_weights(
     weight = _given(X, y, sample_weight, comm)
     top = _largest(weight, comm)
     if not top > 0.0:
-        raise ValueError("sample_weight is zero on every row: nothing to learn from")
+        # the words of scikit-learn 1.9, which checks the weights of a fit without shards
+        raise ValueError("Sample weights must contain at least one non-zero number.")
     scaled = weight / top
     positive = weight > 0.0
     noise, factors = None, None

@@ -110,14 +110,14 @@ def _metadata(model: Any) -> dict[str, str]:
 
 
 def _labels(classes: NDArray[Any]) -> TensorProto:
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import numpy_helper
 
     # Python's numbers above 2**63 - 1 would become floats, which do not hold them all
     plain = classes if classes.dtype.kind == "u" else np.array(classes.tolist())
     if plain.dtype.kind in "iu" and np.all(plain <= np.iinfo(np.int64).max):
         plain = plain.astype(np.int64)
     elif plain.dtype.kind == "U":
-        return helper.make_tensor("labels", TensorProto.STRING, [len(plain)], plain.tolist())
+        return numpy_helper.from_array(plain.astype(object), "labels")
     elif plain.dtype.kind not in "bf":
         raise ValueError(
             f"to_onnx() cannot write the labels {classes.tolist()!r}: they must be whole numbers "
