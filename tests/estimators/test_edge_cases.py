@@ -23,6 +23,7 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.learners import ResamplingWarning
 from maboost.mirror import CappedSimplex, Hypercube, Orthant, Simplex
 from maboost.mirror.steps import Step
 
@@ -477,7 +478,11 @@ def test_votes_for_classes_that_do_not_exist(n_classes, label):
 @every_booster
 def test_an_estimator_without_weights_is_resampled(booster):
     def fit(seed):
-        return booster(KNeighborsClassifier(3), n_estimators=8, random_state=seed).fit(X, y)
+        with pytest.warns(ResamplingWarning, match="KNeighborsClassifier takes no") as heard:
+            model = booster(KNeighborsClassifier(3), n_estimators=8, random_state=seed).fit(X, y)
+        assert len(heard) == 1  # once a fit, however many rounds and trials there are
+        assert heard[0].filename == __file__
+        return model
 
     one, again, other = fit(0), fit(0), fit(1)
     np.testing.assert_array_equal(one.estimator_weights_, again.estimator_weights_)
@@ -505,6 +510,9 @@ def test_an_estimator_that_refuses_a_single_class():
     np.testing.assert_array_equal(model.estimators_[1].predict(X), [1, 1, 1, 1])
 
 
+@pytest.mark.filterwarnings(
+    "ignore::maboost.learners.ResamplingWarning"
+)  # pipelines take no weights
 def test_a_pipeline_may_fill_in_missing_values():
     rows = np.where(np.arange(len(X))[:, None] % 7, X, np.nan)
     estimator = make_pipeline(SimpleImputer(), DecisionTreeClassifier(max_depth=1))

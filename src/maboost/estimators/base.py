@@ -32,7 +32,7 @@ from maboost.estimators.stored import stored_rows
 from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
 from maboost.estimators.tree import INPUT, TREE_PARAMETERS, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
-from maboost.learners.adapter import EstimatorLearner
+from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
 from maboost.threads import Threads
 
@@ -122,6 +122,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         ----------
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
+            An `estimator` of another kind may be given arrays of more than two dimensions.
             Or rows that are not in memory: the path of a Parquet file or folder, a list of files, a pyarrow
             Dataset, or :class:`maboost.data.OnDisk`, with `y`, `sample_weight`, `groups` (and `sample_domain`) the
             names of columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
@@ -173,13 +174,15 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         refuse_name(y, "y")
         refuse_name(sample_weight, "sample_weight")
         refuse_name(sample_domain, "sample_domain")
-        comm = self._comm
-        if comm.size > 1 and not self._own_trees():
+        comm, own_trees = self._comm, self._own_trees()
+        if comm.size > 1 and not own_trees:
             raise ValueError(
                 "rows on several workers need the library's own trees (estimator=None or "
                 f"HistTreeClassifier); {type(self.estimator).__name__} must be given all rows"
             )
-        self._codes = CategoryCodes.of(X, comm) if self._own_trees() else CategoryCodes()
+        if not own_trees:
+            warn_of_resampling(self.estimator, stacklevel=5)
+        self._codes = CategoryCodes.of(X, comm) if own_trees else CategoryCodes()
         given = X
         X, y = self._checked(X, y)
         if self._own_trees():
@@ -254,6 +257,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             return INPUT
         return {
             "accept_sparse": ["csr", "csc"],
+            "allow_nd": True,
             "dtype": None,
             "ensure_all_finite": "allow-nan" if self._allows_nan() else True,
         }

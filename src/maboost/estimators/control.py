@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import FrameType
 from typing import Any, TextIO
 
@@ -35,7 +36,13 @@ except ImportError:  # pragma: no cover
 
     def with_callbacks(method: Any) -> Any:
         """Stands in where scikit-learn has no callbacks."""
-        return method
+
+        @wraps(method)
+        def called(*args: Any, **given: Any) -> Any:
+            # one frame more, as there: warnings count the frames up to the user's line
+            return method(*args, **given)
+
+        return called
 
 
 __all__ = [

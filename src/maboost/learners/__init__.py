@@ -1,6 +1,6 @@
 """Weak learners: given rows and weights, return a bounded hypothesis."""
 
-from maboost.learners.adapter import EstimatorHypothesis, EstimatorLearner
+from maboost.learners.adapter import EstimatorHypothesis, EstimatorLearner, ResamplingWarning
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 
 __all__ = [
@@ -9,5 +9,6 @@ __all__ = [
     "Hypothesis",
     "Negated",
     "Producer",
+    "ResamplingWarning",
     "WeakLearner",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,9 +15,38 @@ from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from maboost.learners.base import Hypothesis, Producer
 
-__all__ = ["EstimatorHypothesis", "EstimatorLearner"]
+__all__ = ["EstimatorHypothesis", "EstimatorLearner", "ResamplingWarning", "warn_of_resampling"]
 
 Array = NDArray[np.float64]
+
+
+class ResamplingWarning(UserWarning):
+    """The estimator takes no `sample_weight`, so each round fits it on rows drawn by their weights.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from maboost import MABoostClassifier
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> model = MABoostClassifier(KNeighborsClassifier(1), n_estimators=2)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", ResamplingWarning)
+    ...     model.fit(X, y).predict(X)
+    array([0, 0, 1, 1])
+    """
+
+
+def warn_of_resampling(estimator: Any, stacklevel: int) -> None:
+    """Warn if `fit` of the estimator takes no `sample_weight`."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        warnings.warn(
+            f"fit of {type(estimator).__name__} takes no sample_weight: each round fits it on rows drawn "
+            "in proportion to their weights, with seeds from random_state. Use an estimator that takes "
+            "sample_weight, or ignore maboost.learners.ResamplingWarning",
+            ResamplingWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 @dataclass(frozen=True)
