@@ -84,7 +84,11 @@ def test_errors_show_no_control_and_are_one_line(hostile):
     for call in calls:
         assert len(refused("", *call)) == 1
         assert not controls(run(*call).stderr)
-    for call in [("train", data, f"extra{EVIL}"), (EVIL,), ("train", data, "--rounds", EVIL)]:
+    for call in [
+        ("train", data, f"extra{EVIL}"),
+        (f"no{EVIL}",),
+        ("train", data, "--rounds", EVIL),
+    ]:
         done = run(*call)
         assert done.returncode == 2
         assert SHOWN in done.stderr
