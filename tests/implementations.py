@@ -34,6 +34,22 @@ class Elastic(Regularizer):
         return wrightomega(x)
 
 
+@dataclass
+class Cosh(Regularizer):
+    """A regularizer that grows so fast that it overflows at the densities of very light rows."""
+
+    strong_convexity = 1.0
+
+    def phi(self, u):
+        return np.cosh(u)
+
+    def grad(self, u):
+        return np.sinh(u)
+
+    def grad_inverse(self, x):
+        return np.arcsinh(x)
+
+
 REGULARIZERS = [
     Entropy(),
     Euclidean(),
@@ -41,6 +57,7 @@ REGULARIZERS = [
     FermiDirac(4.0),
     FermiDirac(20.0),
     Elastic(),
+    Cosh(),
 ]
 
 DOMAINS = [

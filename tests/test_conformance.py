@@ -1,5 +1,7 @@
 """The shipped conformance checks, over everything that is shipped (and one user's regularizer)."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +12,7 @@ from maboost import MABoostClassifier
 from maboost.learners import EstimatorLearner
 from maboost.mirror import CappedSimplex, Domain, Euclidean
 from maboost.testing import check_booster, check_domain, check_learner, check_regularizer
-from tests.implementations import BOOSTERS, DOMAINS, REGULARIZERS
+from tests.implementations import BOOSTERS, DOMAINS, REGULARIZERS, Cosh
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
@@ -48,6 +50,19 @@ class WrongSlope(Euclidean):
 
 class TooConvex(Euclidean):
     strong_convexity = 2.0
+
+
+class Burg(Euclidean):
+    """-log u, which is infinite at zero."""
+
+    def phi(self, u):
+        return -np.log(u)
+
+    def grad(self, u):
+        return -1.0 / u
+
+    def grad_inverse(self, x):
+        return -1.0 / x
 
 
 class Leaky(CappedSimplex):
@@ -112,6 +127,28 @@ def test_caps_that_no_distribution_can_have_are_refused(caps, message, classes):
     X, y = np.arange(12.0)[:, None], np.arange(12) % classes
     with pytest.raises(ValueError, match=f"Forgetful: .*{message}"):
         MABoostClassifier(domain=Forgetful(caps), n_estimators=2).fit(X, y)
+
+
+def test_a_regularizer_that_is_infinite_at_zero_is_refused():
+    """No certificate is finite with it: they compare with distributions that leave rows out."""
+    message = r"phi\(0\).* inf.*a weight of zero must have a finite phi"
+    with pytest.raises(AssertionError, match=message):
+        check_regularizer(Burg())
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 2
+    with pytest.raises(ValueError, match=message):
+        MABoostClassifier(regularizer=Burg(), n_estimators=2).fit(X, y)
+
+
+@pytest.mark.parametrize("gain", [1e-9, 0.3, 10.0, 1e6, 1e100, 1e300])
+def test_error_levels_of_a_regularizer_that_overflows(gain):
+    """For cosh: the largest level whose divergence is the gain, by bisection in exact logarithms."""
+    level = Cosh().error_level(gain)
+    low, high = 1e-9, 1.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        divergence = middle * math.cosh(min(1.0 / middle, 700.0)) + 1.0 - middle - math.cosh(1.0)
+        low, high = (middle, high) if divergence > gain else (low, middle)
+    assert level == pytest.approx(high, rel=1e-7)
 
 
 def test_checks_can_fail():

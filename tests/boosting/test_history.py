@@ -14,6 +14,7 @@ from maboost import boosting
 from maboost.boosting import Game, Groups, History, Record
 from maboost.boosting.certificate import ErrorBound
 from maboost.boosting.game import Validation
+from maboost.boosting.votes import Votes
 from maboost.mirror import BaseMeasure
 
 
@@ -100,7 +101,7 @@ def test_a_tie_is_an_error_wherever_errors_are_counted(n_classes):
     run = problem.run(boosting.maboost(step="paper"))
     game, base = Game(labels[3:], n_classes), np.full(3, 1.0 / 3.0)
     run.validation = Validation(np.arange(3, 6), game, base)
-    run.validation_margins = np.zeros(3 * game.width)
+    run.validation_votes = Votes(game)
     run.groups = Groups(["sure", "some"], np.arange(6) // 2 > 0)
     round = next(run)
     assert round.record.train_error == pytest.approx(1.0 / 3.0)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import examples
@@ -499,6 +500,47 @@ def test_version_3_has_no_later_parts(binary, part, tmp_path):
     (tmp_path / "m").write_bytes(pack(arrays, document))
     with pytest.raises(ModelFormatError, match=part):
         load_model(tmp_path / "m")
+
+
+def test_sparseboost_of_version_3_is_read_and_becomes_the_current_version(tmp_path):
+    """The records of SparseBoost keep the bounds they had: nothing is known of the penalty."""
+    expected = json.loads((DATA / "version_3_sparse.json").read_text())
+    X = np.array(expected["rows"], dtype=float)
+    model = load_model(DATA / "version_3_sparse.maboost")
+    for one in (model, round_trip(model, tmp_path)):
+        assert one.decision_function(X).tolist() == expected["decision_function"]
+        assert str(one.certificate_) == expected["certificate"]
+        assert one.certificate_.penalty == 0.0
+        assert not one.history_["penalty"].any()
+        assert one[:2].certificate_.error_bound == one.history_["error_bound"][1]
+
+
+@pytest.mark.parametrize("name", ["penalty", "last_penalty", "squares"])
+def test_version_3_has_no_penalty(binary, name, tmp_path):
+    arrays, document = as_version_3(*_parts(binary))
+    certificate = dict(document["certificate"])
+    if name == "squares":
+        certificate["bound"] = certificate["bound"] | {name: True}
+    else:
+        certificate[name] = 0.0
+    (tmp_path / "m").write_bytes(pack(arrays, document | {"certificate": certificate}))
+    with pytest.raises(ModelFormatError, match=name):
+        load_model(tmp_path / "m")
+
+
+def test_the_certificate_of_sparseboost_is_stored_with_its_penalty(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SparseBoostClassifier(kappa=0.5, n_estimators=12, random_state=0).fit(X, y)
+    loaded = round_trip(model, tmp_path)
+    assert loaded.certificate_ == model.certificate_
+    assert loaded.certificate_.penalty > 0.0
+    assert loaded.certificate_.bound.squares
+    np.testing.assert_array_equal(loaded.history_["penalty"], model.history_["penalty"])
+    assert loaded[:5].certificate_ == model[:5].certificate_
+    target = 0.5 * model.certificate_.error_bound
+    needed = loaded.certificate_.rounds_needed(target)
+    assert needed == model.certificate_.rounds_needed(target)
+    assert needed is not None
 
 
 @pytest.mark.parametrize("bound", [3, {"potential": 1.0}, {"hypercube": 1}, "no certificate"])

@@ -14,6 +14,7 @@ from maboost import (
     HistTreeClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
+    SparseBoostClassifier,
 )
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
@@ -24,8 +25,17 @@ DATA = Path(__file__).parent / "data"
 def as_version_3(arrays, document):
     """The parts of a current file as version 3 had them."""
     assert not arrays["known_rare"].any()
+    bound = dict(document["certificate"]["bound"])
+    del bound["squares"]
+    certificate = document["certificate"] | {"bound": bound}
+    del certificate["penalty"], certificate["last_penalty"]
+    kept = [c != "penalty" for c in document["history"]["columns"]]
+    columns = [c for c in document["history"]["columns"] if c != "penalty"]
+    history = document["history"] | {"columns": columns}
     arrays = {name: array for name, array in arrays.items() if name != "known_rare"}
-    return arrays, document | {"schema": 3}
+    arrays["history"] = np.ascontiguousarray(arrays["history"][:, kept])
+    document = {k: v for k, v in document.items() if k not in ("stopped_early", "label_noise")}
+    return arrays, document | {"schema": 3, "certificate": certificate, "history": history}
 
 
 def as_version_2(arrays, document):
@@ -81,6 +91,10 @@ def make_3():
     model = SmoothBoostClassifier(tree, n_estimators=4, smoothness=3.0, random_state=0).fit(X, y)
     (DATA / "version_3.maboost").write_bytes(pack(*as_version_3(*_parts(model))))
     write_expected(model, X[:12], "version_3.json")
+    X, y = rows_and_labels()
+    model = SparseBoostClassifier(kappa=0.5, n_estimators=4, random_state=0).fit(X, y == "low")
+    (DATA / "version_3_sparse.maboost").write_bytes(pack(*as_version_3(*_parts(model))))
+    write_expected(model, X[:12], "version_3_sparse.json")
 
 
 def write_expected(model, rows, name):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from tests.helpers import Problem, Quadratic, examples, random_problem, rounds, seeds
 
+from maboost import SparseBoostClassifier
 from maboost.boosting.recipes import combined, group_caps, maboost, madaboost, smooth, sparseboost
 from maboost.mirror.steps import Situation, Step
 
@@ -158,7 +161,7 @@ def test_theorem_4_mass_stays_away_from_zero(seed):
 @examples(15)
 @given(seeds)
 def test_theorem_4_decaying_penalty(seed):
-    """alpha = min((1-kappa) gamma n, c/t^2) with c < 6/pi^2 still boosts: wrong rows keep weight."""
+    """alpha = min((1-kappa) gamma n, c/t^2): wrong rows keep weight."""
     c = 0.6
     run = problem(seed, skill=0.65).run(sparseboost(0.3, c, step="paper"))
     spent = 0.0
@@ -232,6 +235,96 @@ def test_madaboost_potential_is_what_is_left_of_the_gain(seed, step):
         potential = math.fsum(p.base * psi)
         assert 1.0 - run.gain == pytest.approx(potential, abs=1e-10)
         assert record.train_error <= potential + 1e-12
+
+
+def sparse_by_hand(losses, base, kappa, decay, rounds):
+    """SparseBoost with the paper's step, as the paper writes it: s, A, margins and step after every round."""
+    s, A, M = np.ones(base.size), 0.0, np.zeros(base.size)
+    for t in range(1, rounds + 1):
+        mass = math.fsum(base * s)
+        edges = [-math.fsum(base * s * d) / mass for d in losses]
+        best = int(np.flatnonzero(np.array(edges) >= max(edges) - 1e-9)[0])
+        edge, d = edges[best], losses[best]
+        alpha = (1.0 - kappa) * edge * mass
+        alpha = alpha if decay is None else min(alpha, decay / t**2)
+        eta = edge * mass - alpha
+        s = np.maximum(0.0, s + eta * (d - alpha))
+        A += eta * alpha
+        M = M - eta * d
+        yield s, A, M, eta
+
+
+@examples(120)
+@given(
+    seeds,
+    responses,
+    st.sampled_from([2, 2, 3, 5]),
+    st.floats(0.02, 1.0),
+    st.one_of(st.none(), st.floats(0.01, 3.0)),
+    st.booleans(),
+)
+def test_sparseboost_boosts_for_every_penalty(seed, response, n_classes, kappa, decay, weighted):
+    r"""eps <= (K-1) min(|s|^2/(1-A)^2, n/(1-A)) with A = sum eta alpha <= 1/2; sum eps^2 gamma^2 <= 4/kappa^2."""
+    p = random_problem(np.random.default_rng(seed), 15, 8, n_classes, response, weighted, skill=0.7)
+    p = dataclasses.replace(p, closed_under_negation=False)
+    decay = None if kappa == 1.0 else decay
+    run = p.run(sparseboost(kappa, decay, "paper"))
+    base, width = run.measure.entries, run.measure.width
+    squared_progress, error = 0.0, 1.0
+    by_hand = sparse_by_hand(p.losses(), base, kappa, decay, 40)
+    for record, (s, A, M, eta) in zip(rounds(run, 40), by_hand, strict=False):
+        squared_progress += (error * record.edge) ** 2
+        error = math.fsum(base[M <= 0.0])  # over pairs
+        if abs(M).min() < 1e-12:
+            break  # a tie is one of rounding too
+        assert record.step == pytest.approx(eta, rel=1e-6)
+        np.testing.assert_allclose(run.state.density, s, atol=1e-9)
+        assert run.totals.penalty == pytest.approx(A, abs=1e-9)
+        assert A <= 0.5
+        assert np.all(s >= 1.0 - M - A - 1e-12)
+        squares, mass = math.fsum(base * s * s), math.fsum(base * s)
+        bound = width * min(squares / (1.0 - A) ** 2, mass / (1.0 - A))
+        assert error <= bound / width + 1e-12
+        assert record.error_bound == pytest.approx(min(1.0, bound), rel=1e-6, abs=1e-9)
+        assert record.train_error <= record.error_bound
+        theorem_4 = width / (1.0 + 2.0 * run.gain)
+        assert record.error_bound <= min(width * (1.0 - 2.0 * run.gain), theorem_4) + 1e-9
+        if decay is None:
+            assert squared_progress <= 4.0 / kappa**2
+
+
+@examples(60)
+@given(seeds, st.sampled_from([2, 3]), st.floats(0.02, 0.99), st.floats(0.05, 30.0))
+def test_the_bound_of_sparseboost_holds_for_steps_of_any_size(seed, n_classes, kappa, size):
+    """Long steps may bring A to one and more, and then nothing is promised."""
+    p = random_problem(np.random.default_rng(seed), 12, 6, n_classes, "real", skill=0.7)
+    run = p.run(sparseboost(kappa, step=lambda s: Step(size)))
+    for record in rounds(run, 25):
+        assert record.train_error <= record.error_bound
+        assert record.soft_margin >= record.margin_bound
+        if run.totals.penalty >= 1.0:
+            assert record.error_bound == 1.0
+
+
+@pytest.mark.parametrize("parameters", [{}, {"learning_rate": 0.5}, {"l1_decay": 2.0}], ids=str)
+def test_sparseboost_with_a_penalty_certifies_a_small_error_on_digits(parameters):
+    """The bound from the gain alone, 1 - 2G, cannot fall below 2A."""
+    X, y = load_digits(return_X_y=True)
+    booster = SparseBoostClassifier(kappa=0.5, n_estimators=100, random_state=0, **parameters)
+    model = booster.fit(X, y % 2)
+    certificate = model.certificate_
+    assert certificate.measured_error <= certificate.error_bound
+    if not parameters:
+        assert certificate.error_bound <= 0.006
+        assert 1.0 - 2.0 * certificate.gain >= 0.5
+    assert 0.0 < certificate.penalty <= 0.5
+    assert certificate.penalty == pytest.approx(model.history_["penalty"].sum())
+    half = model[:50]
+    assert half.certificate_.error_bound == model.history_["error_bound"][49]
+    assert half.certificate_.penalty == pytest.approx(model.history_["penalty"][:50].sum())
+    more = half.certificate_.rounds_needed(0.5 * half.certificate_.error_bound)
+    assert more is not None
+    assert 0 < more < 1000
 
 
 # --------------------------------------------------------------------------------------------------

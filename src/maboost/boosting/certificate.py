@@ -8,31 +8,80 @@ that are misclassified bounds the error; putting it on the worst rows bounds the
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.history import History
+from maboost.boosting.history import History, Record
 from maboost.boosting.rounding import at_least, at_most
-from maboost.mirror.ascent import MirrorAscent
+from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Euclidean, Regularizer
 from maboost.text import escaped
 
-__all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound"]
+__all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound", "Totals"]
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 1e-12  # of sums of gains, and of what follows from them: bounds are further off by that
+_ROUNDING = 1e-12  # for evaluating a bound, relative to it or to a potential of one
+_PER_ROUND = 1e-12  # a projection may miss a mass of one by this
+_PER_STEP = 1e-13  # the same for a projection that moves its shift by a whole step
+_PER_VALUE = 32.0 * sys.float_info.epsilon  # relative to the numbers that a round adds
+
+
+@dataclass(frozen=True)
+class Totals:
+    r"""Sums over the rounds of a run.
+
+    Attributes
+    ----------
+    rounds : int
+    gain : float
+        Total gain G.
+    magnitude : float
+        The sum of the absolute gains, :math:`\sum_t |g_t|`.
+    steps : float
+        The sum of the steps.
+    penalty : float
+        :math:`A = \sum_t \eta_t\alpha_t`, zero unless the booster is SparseBoost with a penalty.
+
+    >>> Totals().plus(gain=0.25, step=0.5).plus(gain=-0.125, step=1.0)
+    Totals(rounds=2, gain=0.125, magnitude=0.375, steps=1.5, penalty=0.0)
+    """
+
+    rounds: int = 0
+    gain: float = 0.0
+    magnitude: float = 0.0
+    steps: float = 0.0
+    penalty: float = 0.0
+
+    def plus(self, gain: float, step: float, penalty: float = 0.0) -> Totals:
+        """The sums after one more round."""
+        return Totals(
+            self.rounds + 1,
+            self.gain + gain,
+            self.magnitude + abs(gain),
+            self.steps + step,
+            self.penalty + penalty,
+        )
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Totals:
+        """The sums over the rounds of a history."""
+        totals = cls()
+        for record in records:
+            totals = totals.plus(record.gain, record.step, record.penalty)
+        return totals
 
 
 @dataclass(frozen=True)
 class ErrorBound:
-    r"""The certified training error as a function of the total gain.
+    r"""The certified training error as a function of the total gain G.
 
     .. math:: \varepsilon \le \max\bigl(1/\min_i k_i,\; (K-1)\,\beta^{-1}(G)\bigr)
 
@@ -42,10 +91,23 @@ class ErrorBound:
 
     .. math:: \varepsilon \le 1 - G/c .
 
-    On the hypercube (MadaBoost, c = 1) that is :math:`\Phi = 1 - G`; on the orthant (SparseBoost, c = 1/2)
-    :math:`1 - 2G`, which is :math:`\sum_i D_i s_i^2` without a penalty. It is never above :math:`\beta^{-1}(G)`:
-    Theorem 4's :math:`1/(1+2G)` cannot fall under one half. With a penalty it holds all the more, since that
-    is :math:`\eta_t\alpha_t(\varepsilon - 1) \le 0` for a density of mass :math:`\varepsilon`.
+    On the hypercube (MadaBoost, c = 1) that is :math:`\Phi = 1 - G`.
+
+    On the orthant in the Euclidean geometry (SparseBoost) the state s itself says more. Every round adds
+    at least :math:`\eta_t(d_{t,i} - \alpha_t)` to :math:`s_i`, which starts at one. So
+    :math:`s_i \ge 1 - M_i - A` with :math:`A = \sum_t\eta_t\alpha_t`. A pair that is wrong has
+    :math:`M_i \le 0` and keeps :math:`s_i \ge 1 - A`, hence
+
+    .. math:: \varepsilon \le (K-1)\,\min\Bigl(\frac{\|s_T\|_D^2}{(1-A)^2},\; \frac{n_T}{1-A}\Bigr),
+              \qquad \|s_T\|_D^2 = \sum_i D_i s_i^2 = 1 - 2A - 2G, \qquad n_T = \sum_i D_i s_i .
+
+    A step rule with :math:`G \ge 0`, as every rule of this library, has :math:`A \le 1/2`. Where the steps of
+    another rule bring A to one or more there is no bound. The first term is at most :math:`1 - 2G`,
+    which is at most Theorem 4's :math:`1/(1+2G)`.
+
+    **Rounding.** A gain is a difference of two potentials. Its rounding error grows with the numbers from which it
+    was computed, and these are at most a multiple of the sums in :class:`Totals`: :meth:`certified` is the
+    total gain less a bound on all rounding errors.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -58,13 +120,15 @@ class ErrorBound:
     potential: float  # what a unit of gain takes from it, 1/c; 0 where there is none
     width: int
     floor: float
+    squares: bool = False  # whether the state s of the orthant bounds the error
 
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
         """The bound of a booster on these rows."""
         potential = _potential(ascent)
         if potential:
-            return cls(ascent.regularizer, potential, measure.width, 0.0)
+            squares = _euclidean_orthant(ascent)
+            return cls(ascent.regularizer, potential, measure.width, 0.0, squares)
         caps = ascent.domain.row_caps()
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
@@ -78,8 +142,47 @@ class ErrorBound:
             return min(_left(self.potential * gain), 1.0)
         return min(self.regularizer.error_level(gain) * (1.0 + _ROUNDING), 1.0)
 
-    def __call__(self, gain: float) -> float:
+    def __call__(self, gain: float, penalty: float = 0.0) -> float:
+        """The bound after a total gain, with the total penalty A."""
+        if self.squares and math.isfinite(gain):
+            squares = max(1.0 - 2.0 * (gain + penalty), 0.0)
+            room = 1.0 - (min(penalty, 0.5) if gain >= 0.0 else penalty)
+            return self._of_squares(squares, math.inf, room)
         return min(1.0, max(self.floor, self.width * self.pairs(gain)))
+
+    def of_run(self, totals: Totals, state: AscentState) -> float:
+        """The bound of a run that has reached `state`, with room for rounding errors."""
+        if not self.squares:
+            return self(self.certified(totals))
+        room = 1.0 - totals.penalty - self.rounding(totals)
+        return self._of_squares(2.0 * state.potential, state.mass, room)
+
+    def _of_squares(self, squares: float, mass: float, room: float) -> float:
+        """From the integrals of s^2 and s, and the least s of a wrong pair."""
+        if not (room > 0.0 and math.isfinite(squares)):
+            return 1.0
+        pairs = min(squares / room**2, mass / room) * (1.0 + _ROUNDING) + _ROUNDING
+        return min(1.0, self.width * pairs)
+
+    def rounding(self, totals: Totals) -> float:
+        r"""How far the total gain may be off, after rounding in every round.
+
+        A dual point has entries within :math:`|\varphi'(1)| + 2\sum_t\eta_t` of zero: a step changes the differences
+        between entries by at most twice its length, a projection onto distributions leaves entries on both
+        sides of :math:`\varphi'(1)`, and clipping brings entries closer together. A potential is an integral
+        over a mass of one; where the mass is free, the mass and the potential grow no faster than the sum of
+        absolute gains and penalties.
+        """
+        zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
+        slope = float(self.regularizer.grad(np.array([1.0]))[0])
+        largest = abs(zero) + abs(one) + abs(slope) + 2.0 * totals.steps
+        if self.potential:
+            largest *= 1.0 + totals.magnitude + totals.penalty
+        return totals.rounds * (_PER_ROUND + _PER_VALUE * largest) + _PER_STEP * totals.steps
+
+    def certified(self, totals: Totals) -> float:
+        """The total gain, rounded down."""
+        return totals.gain - self.rounding(totals)
 
     def of_group(self, gain: float, share: float, limit: float | None) -> float:
         r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`."""
@@ -100,6 +203,12 @@ def _potential(ascent: MirrorAscent) -> float:
     return 1.0 / float(zero - one + slope)
 
 
+def _euclidean_orthant(ascent: MirrorAscent) -> bool:
+    """Whether densities have no end and cost half their squares."""
+    domain = ascent.domain
+    return type(ascent.regularizer) is Euclidean and not (domain.normalised or domain.is_hypercube)
+
+
 @dataclass(frozen=True)
 class MarginBound:
     r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
@@ -108,7 +217,10 @@ class MarginBound:
     mass on the lightest row, which makes the bound one on the smallest margin. Off the plane of mass one
     (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere says more.
     With x = 1 the bound is :math:`c(1 - (1 - G/c)/D)`; on the orthant in the Euclidean geometry the best x gives
-    :math:`1 - \sqrt{(1 - 2G)/D}`.
+    :math:`1 - \sqrt{(1 - 2G)/D}`. There the state of a run says more, since :math:`s_i \ge 1 - M_i - A` (see
+    :class:`ErrorBound`) while :math:`D s_i^2 \le \|s_T\|_D^2` and :math:`D s_i \le n_T`:
+
+    .. math:: M_i \ge 1 - A - \min\Bigl(\sqrt{\|s_T\|_D^2/D},\; n_T/D\Bigr) .
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -127,11 +239,20 @@ class MarginBound:
         """For a mirror ascent over the rows of a measure."""
         potential = _potential(ascent)
         if potential:
-            squares = type(ascent.regularizer) is Euclidean and not ascent.domain.is_hypercube
-            return cls(0.0, potential, measure.smallest_row / measure.width, squares)
+            lightest = measure.smallest_row / measure.width
+            return cls(0.0, potential, lightest, _euclidean_orthant(ascent))
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
         highest = min(highest * measure.width, ascent.regularizer.upper)
         return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)))
+
+    def of_run(self, totals: Totals, rounding: float, state: AscentState) -> float:
+        """The bound of a run that has reached `state`; `rounding` is that of its total gain."""
+        if not self.squares:
+            return self(totals.gain - rounding)
+        left = min(math.sqrt(2.0 * state.potential / self.lightest), state.mass / self.lightest)
+        left = left * (1.0 + _ROUNDING) + _ROUNDING
+        bound = 1.0 - totals.penalty - rounding - left
+        return bound if math.isfinite(bound) else -math.inf
 
     def __call__(self, gain: float) -> float:
         if not math.isfinite(gain):
@@ -170,7 +291,7 @@ class Certificate:
     rounds : int
         Hypotheses in the ensemble.
     gain : float
-        Total certified gain G.
+        Total gain G. Bounds are computed from it after a bound on all rounding errors is subtracted.
     error_bound, measured_error : float
         Training error under the base measure: at most, and as counted (a tie is an error).
     margin_bound, soft_margin, min_margin : float
@@ -185,6 +306,10 @@ class Certificate:
         The error below which the domain promises nothing more.
     stopped : str
         Why the run ended.
+    penalty : float
+        Total penalty :math:`A = \sum_t\eta_t\alpha_t` of SparseBoost; at most 1/2 with the steps of this library.
+    last_gain, last_penalty : float
+        What the last round added to `gain` and `penalty`.
     groups : mapping
         Per data source, for combined boosting.
     inert_rows : int
@@ -216,6 +341,8 @@ class Certificate:
     stopped: str
     n_classes: int = 2
     last_gain: float = 0.0
+    penalty: float = 0.0
+    last_penalty: float = 0.0
     inert_rows: int = 0
     groups: Mapping[Any, GroupBound] = field(default_factory=dict)
     bound: ErrorBound | None = field(default=None, repr=False, compare=False)
@@ -223,7 +350,7 @@ class Certificate:
     def upto(self, history: History, stopped: str) -> Certificate:
         """The same booster's certificate after the rounds of `history`."""
         records = history.records
-        gain = sum(r.gain for r in records)
+        totals = Totals.of(records)
         last = records[-1] if records else None
         one_class = self.n_classes == 1  # nothing can be wrong
         streamed = self.bound is None and not one_class  # margins are not known then
@@ -235,13 +362,16 @@ class Certificate:
             errors = history.group_errors.get(name, [])
             groups[name] = replace(
                 group,
-                error_bound=self.bound.of_group(gain, group.share, group.limit),
+                error_bound=self.bound.of_group(
+                    self.bound.certified(totals), group.share, group.limit
+                ),
                 measured_error=errors[-1] if errors else 1.0,
             )
         return replace(
             self,
             rounds=len(records),
-            gain=gain,
+            gain=totals.gain,
+            penalty=totals.penalty,
             error_bound=last.error_bound if last else 0.0 if one_class else 1.0,
             measured_error=last.train_error if last else 0.0 if one_class else 1.0,
             margin_bound=last.margin_bound if last else -math.inf,
@@ -250,6 +380,7 @@ class Certificate:
             best_margin_bound=min((r.edge for r in records), default=1.0),
             exact=self.exact and bool(records),
             last_gain=last.gain if last else 0.0,
+            last_penalty=last.penalty if last else 0.0,
             stopped=stopped,
             groups=groups,
         )
@@ -260,7 +391,7 @@ class Certificate:
         return self.best_margin_bound - self.soft_margin
 
     def rounds_needed(self, target_error: float) -> int | None:
-        """Rounds still needed to certify `target_error` if every round gains what the last did.
+        """Rounds still needed to certify `target_error` if every round is worth what the last was.
 
         None where the domain's floor or a last gain of zero makes it unreachable.
         """
@@ -268,13 +399,16 @@ class Certificate:
             return 0
         if target_error < self.floor or not self.last_gain > 0.0 or self.bound is None:
             return None
-        bound, gain, more = self.bound, self.gain, self.last_gain
+        bound = self.bound
+
+        def reached(rounds: int) -> bool:
+            gain = self.gain + rounds * self.last_gain
+            return bound(gain, self.penalty + rounds * self.last_penalty) <= target_error
+
         longest = 10**12
-        if bound(gain + longest * more) > target_error:
+        if not reached(longest):
             return None
-        return bisect_left(
-            range(longest), True, key=lambda rounds: bound(gain + rounds * more) <= target_error
-        )
+        return 1 + bisect_left(range(1, longest), True, key=reached)
 
     def __str__(self) -> str:
         unknown = math.isnan(self.measured_error)  # a stream that ended with its last round

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
 from maboost.boosting.showing import Estimate, Sample, Showing, Shown, Weighed
+from maboost.boosting.votes import Scores
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded
@@ -33,6 +34,9 @@ class Found:
     hypothesis : Hypothesis
     direction : array or Coded
         Its loss vector over all rows.
+    scores : array, tuple or None
+        Its scores on all rows (:data:`maboost.boosting.votes.Scores`); None with two classes, where the loss
+        vector tells them.
     edge : float
         Over all rows, those hidden from the learner included.
     rows_used : int
@@ -43,6 +47,7 @@ class Found:
 
     hypothesis: Hypothesis
     direction: Array | Coded
+    scores: Scores | None
     edge: float
     rows_used: int
     exact: bool
@@ -74,12 +79,14 @@ class Finder:
     def __post_init__(self) -> None:
         self._unit_weights = bool(np.all(self.weights == 1.0))
 
-    def losses(self, h: Hypothesis) -> Array | Coded:
-        """The loss vector of a hypothesis, as codes where it takes few values."""
+    def losses(self, h: Hypothesis) -> tuple[Array | Coded, Scores | None]:
+        """The loss vector of a hypothesis, as codes where it takes few values; and its scores, as in `Found`."""
         known = self.producer.training_leaves(h)
+        many = self.game.width > 1
         if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
-            return self.game.loss(self.producer.training_scores(h))
-        return self.game.coded_loss(*known, self.measure.threads)
+            scores = self.producer.training_scores(h)
+            return self.game.loss(scores), scores if many else None
+        return self.game.coded_loss(*known, self.measure.threads), known if many else None
 
     def edge(self, d: Array | Coded, state: AscentState) -> float:
         """The edge of the hypothesis with these losses."""
@@ -141,12 +148,12 @@ class Finder:
             if rewards is not None and lift is not None:
                 rewards = rewards * lift[:, None]
             h = self.producer.produce(weights, rows, rewards, random_state)
-            d = self.losses(h)
+            d, scores = self.losses(h)
             edge = self.edge(d, state)
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                 h, d, edge = Negated(h), -d, -edge
             if edge > ZERO_EDGE:
-                return Found(h, d, edge, used, self.learner.exact and not shown.hides)
+                return Found(h, d, scores, edge, used, self.learner.exact and not shown.hides)
         return None
 
     def _shown_weights(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded, leaf_codes
-from maboost.mirror.pairs import lowest_of_rows, rewards_of_rows
+from maboost.mirror.pairs import lowest_of_rows, margins_of_votes, rewards_of_rows
 from maboost.threads import PICKED, Threads
 
 __all__ = ["Game", "Validation"]
@@ -100,13 +100,14 @@ class Game:
 
         def work(a: int, b: int) -> None:
             entries = slice(a * self.width, b * self.width)
-            leaf_codes(leaves[a:b], self._small_labels[a:b], self.n_classes, codes[entries])
+            leaf_codes(leaves[a:b], self.small_labels[a:b], self.n_classes, codes[entries])
 
         threads.over(len(leaves), work)
         return Coded(values.reshape(-1), codes)
 
     @cached_property
-    def _small_labels(self) -> NDArray[np.unsignedinteger]:
+    def small_labels(self) -> NDArray[np.unsignedinteger]:
+        """The labels in the smallest type that holds them."""
         return self.labels.astype(np.uint8 if self.n_classes <= 256 else np.uint16)
 
     def rewards(
@@ -125,7 +126,7 @@ class Game:
 
         def work(a: int, b: int) -> None:
             some = np.arange(a, b) if rows is None else rows[a:b]
-            rewards_of_rows(pairs, weights, some, self._small_labels, found[a:b])
+            rewards_of_rows(pairs, weights, some, self.small_labels, found[a:b])
 
         (threads or Threads()).over(count, work, PICKED)
         return found
@@ -133,10 +134,18 @@ class Game:
     def predicted(self, margins: Array) -> NDArray[np.integer]:
         """The class each row is given by its margins; a tie goes to a wrong class."""
         if self.width == 1:
-            return self._small_labels ^ (margins <= 0.0)
+            return self.small_labels ^ (margins <= 0.0)
         rival = np.argmin(margins.reshape(-1, self.width), axis=1)
         lost = self.worst_margins(margins) <= 0.0
         return np.where(lost, rival + (rival >= self.labels), self.labels)
+
+    def margins(self, votes: Array) -> Array:
+        """The margins of all pairs, flat, from the votes on each row: (n,), or (n, K) for more classes."""
+        if votes.ndim == 1:
+            return self._signs * votes
+        found = np.empty(len(votes) * self.width)
+        margins_of_votes(votes, self.small_labels, found)
+        return found
 
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""

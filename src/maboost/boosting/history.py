@@ -17,7 +17,7 @@ __all__ = ["History", "Record", "Round"]
 
 @dataclass(frozen=True)
 class Record:
-    """One round.
+    r"""One round.
 
     `edge` to `gain` describe the step; `error_bound` to `margin_bound` the ensemble after it (margins
     divided by the sum of steps; `margin_bound` is the certified soft margin); `smoothness` (largest
@@ -27,6 +27,7 @@ class Record:
     `bytes_read` is how much of the binned rows the round touched, a byte a value: the rows of every
     histogram in all columns, unless a sample of them was at hand already, and all rows in every column
     that the tree splits on. It is 0 where the estimator is not the library's own tree.
+    `penalty` is the step times the l1 factor, :math:`\eta_t\alpha_t`; zero for all boosters but SparseBoost.
 
     >>> from sklearn.datasets import load_iris
     >>> from maboost import MABoostClassifier
@@ -53,6 +54,7 @@ class Record:
     seconds: float
     val_score: float = math.nan
     bytes_read: int = 0
+    penalty: float = 0.0
 
 
 @dataclass(frozen=True)

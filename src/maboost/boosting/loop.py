@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.booster import Booster
-from maboost.boosting.certificate import ErrorBound, MarginBound
+from maboost.boosting.certificate import ErrorBound, MarginBound, Totals
 from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import Record, Round
 from maboost.boosting.settling import RowSums, Settled, settle
 from maboost.boosting.showing import Sample
+from maboost.boosting.votes import Votes
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.memory import keep_freed_arrays
 from maboost.mirror.linear import linear_minimum
@@ -60,13 +61,13 @@ class Run:
 
     Attributes
     ----------
-    margins : array
-        Unnormalised margins M of all pairs.
+    votes : Votes
+        Of the ensemble on all rows; the margins M of all pairs are among them.
     push, trust : arrays of shape (n_rows,)
         Sums over the rounds of each row's density and normalised margin: how hard the booster pushed
         on it, and what came of it.
-    gain, total_step, rounds
-        Sums so far.
+    totals : Totals
+        Sums of gains, steps and penalties so far.
     ended : str or None
         Why no further round is possible.
 
@@ -114,11 +115,9 @@ class Run:
         self.state = booster.ascent.start(measure)  # first: it checks that the domain fits the rows
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
-        self.margins = np.zeros(measure.entries.size)
+        self.votes = Votes(game)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
-        self.gain = 0.0
-        self.total_step = 0.0
-        self.rounds = 0
+        self.totals = Totals()
         self.error = 1.0  # over pairs, of the ensemble so far
         self.last_edge: float | None = None
         self.exact = True
@@ -126,19 +125,39 @@ class Run:
         self.ended: str | None = None
         if validation is not None:
             self.validation = replace(validation, X=producer.watching(validation.X))
-            self.validation_margins = np.zeros(len(validation.base) * validation.game.width)
+            self.validation_votes = Votes(validation.game)
 
     _KEPT = (
-        "state", "margins", "push", "trust", "gain", "total_step", "rounds", "error", "last_edge",
-        "exact", "held", "ended",
+        "state", "push", "trust", "totals", "error", "last_edge", "exact", "held", "ended",
     )  # fmt: skip
+
+    @property
+    def margins(self) -> Array:
+        """Unnormalised margins M of all pairs."""
+        return self.votes.margins
+
+    @property
+    def gain(self) -> float:
+        """The total gain G."""
+        return self.totals.gain
+
+    @property
+    def total_step(self) -> float:
+        """The sum of the steps."""
+        return self.totals.steps
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were."""
+        return self.totals.rounds
 
     def snapshot(self) -> dict[str, Any]:
         """All that changes from round to round: with it another run over the same rows goes on."""
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept |= {name: kept[name].copy() for name in ("margins", "push", "trust")}
+        kept |= {name: kept[name].copy() for name in ("push", "trust")}
+        kept["votes"] = self.votes.state.copy()
         if self.validation is not None:
-            kept["validation_margins"] = self.validation_margins.copy()
+            kept["validation_votes"] = self.validation_votes.state.copy()
         kept["random_state"] = self.random_state.get_state()
         return kept
 
@@ -147,6 +166,9 @@ class Run:
         snapshot = dict(snapshot)
         self.random_state = np.random.RandomState()
         self.random_state.set_state(snapshot.pop("random_state"))
+        for name in ("votes", "validation_votes"):
+            if name in snapshot:
+                getattr(self, name).state = snapshot.pop(name)
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
@@ -194,14 +216,14 @@ class Run:
         held = self.booster.trim.again(self.finder.weighed(self.state), self.held, sample)
         if held is not self.held:
             self.held = held
-        d = self.finder.losses(hypothesis)
+        d, scores = self.finder.losses(hypothesis)
         edge = self.finder.edge(d, self.state)
         if edge != record.edge:
             raise ValueError(
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        known = Found(hypothesis, d, edge, 0, self.exact)
+        known = Found(hypothesis, d, scores, edge, 0, self.exact)
         round = self._advance(known, 0, time.perf_counter())
         self.samples.append(sample)
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
@@ -219,12 +241,10 @@ class Run:
         before = self.state
         moved = booster.ascent.move(before, d, step.size, measure, l1, step.guess)
         self.state = moved.state
-        self.gain += moved.gain
-        self.total_step += step.size
-        sums = RowSums(self.margins, self.push, self.trust)
+        self.totals = self.totals.plus(moved.gain, step.size, step.size * l1)
+        sums = RowSums(self.votes, self.push, self.trust)
         counts = found.rows_used, bytes_read
-        settled = settle(measure, d, before, step.size, self.total_step, sums, counts)
-        self.rounds = t
+        settled = settle(measure, d, found.scores, before, step.size, self.total_step, sums, counts)
         self.last_edge = edge
         self.exact = self.exact and found.exact
         self.error = self._error_of_pairs(settled)
@@ -234,7 +254,7 @@ class Run:
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)
-        record = self._record(found, settled, step.size, moved.gain, val_error, began)
+        record = self._record(found, settled, step.size, moved.gain, l1, val_error, began)
         return Round(found.hypothesis, record, group_errors)
 
     def _error_of_pairs(self, settled: Settled) -> float:
@@ -250,8 +270,8 @@ class Run:
         if self.validation is None:
             return math.nan
         v = self.validation
-        self.validation_margins -= step * v.game.loss(hypothesis.scores(v.X))
-        wrong = v.game.worst_margins(self.validation_margins) <= 0.0
+        self.validation_votes.add(step, hypothesis.scores(v.X))
+        wrong = v.game.worst_margins(self.validation_votes.margins) <= 0.0
         return float(self.measure.total(v.base * wrong))
 
     def _record(
@@ -260,10 +280,11 @@ class Run:
         settled: Settled,
         step: float,
         gain: float,
+        l1: float,
         val_error: float,
         began: float,
     ) -> Record:
-        ascent = self.booster.ascent
+        ascent, totals = self.booster.ascent, self.totals
         extent = settled.smallest_margin, settled.largest_margin
         soft = linear_minimum(
             self.margins,
@@ -273,21 +294,23 @@ class Run:
             extent,
             settled.worst,
         )
+        margin = self.margin_bound.of_run(totals, self.bound.rounding(totals), self.state)
         return Record(
             round=self.rounds,
             edge=found.edge,
             step=step,
             gain=gain,
-            error_bound=self.bound(self.gain),
+            error_bound=self.bound.of_run(totals, self.state),
             train_error=settled.error,
             val_error=val_error,
             min_margin=settled.smallest_margin / self.total_step,
             soft_margin=soft / self.total_step,
-            margin_bound=self.margin_bound(self.gain) / self.total_step,
+            margin_bound=margin / self.total_step,
             smoothness=settled.largest_density,
             ess=1.0 / settled.square,
             nonzero=settled.nonzero,
             rows_used=settled.counts[0],
             bytes_read=settled.counts[1],
             seconds=time.perf_counter() - began,
+            penalty=step * l1,
         )

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.votes import Scores, Votes
 from maboost.fixed import BIAS, fixed_point, split_biased, split_wide
 from maboost.instructions import bits_of
 from maboost.jit import kernel
 from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.coded import Coded, advance, table_of
+from maboost.mirror.coded import Coded, table_of
 from maboost.mirror.entries import entry_at, some_entries, value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import lowest_of_rows, means_of_rows
@@ -142,13 +143,12 @@ class RowSums(NamedTuple):
 
     Attributes
     ----------
-    margins : array
-        Unnormalised margins of all pairs.
+    votes : Votes
     push, trust : arrays of shape (n_rows,)
         Each row's density, and its normalised margin.
     """
 
-    margins: Array
+    votes: Votes
     push: Array
     trust: Array
 
@@ -156,6 +156,7 @@ class RowSums(NamedTuple):
 def settle(
     measure: BaseMeasure,
     direction: Array | Coded,
+    scores: Scores | None,
     state: AscentState,
     step: float,
     total_step: float,
@@ -164,18 +165,21 @@ def settle(
 ) -> Settled:
     """Add a round to the sums, and tell what became of the rows.
 
-    It was a step along `direction`, departing from `state`; counts of this shard go along in the message.
+    It was a step along `direction`, departing from `state`. Votes of more than two classes are added up from
+    `scores`. Counts of this shard go along in the message.
     """
     rows, width = measure.of_rows, measure.width
-    worst = sums.margins if width == 1 else rows.array()
+    all_margins = sums.votes.margins
+    worst = all_margins if width == 1 else rows.array()
     extremes: list[tuple[int, int, int]] = []
 
     def block(a: int, b: int) -> Integers:
         part, entries = slice(a, b), slice(a * width, b * width)
-        margins, density = sums.margins[entries], state.density[entries]
+        margins, density = all_margins[entries], state.density[entries]
         way = *table_of(direction, entries), step
-        if width > 1:  # the pairs move by themselves, and the worst of each row is settled
-            advance(sums.margins, direction, entries, -step, sums.margins)
+        if width > 1:  # votes move the pairs, and the worst of each row is settled
+            assert scores is not None
+            sums.votes.add(step, scores, part)
             means = np.empty(b - a)
             lowest_of_rows(margins, worst[part])
             means_of_rows(density, means)

@@ -135,7 +135,7 @@ class Score:
             view.estimator_weights_ = np.append(
                 model.history_["step"].astype(float), round.record.step
             )
-            view._fixed = _votes(watch, margins, run.total_step)
+            view._fixed = run.validation_votes.votes.copy()
             view.probability_scale_ = probability_scale(margins, rows, WATCHED_DOUBT)
             labels = classes[watch.game.labels]
             try:
@@ -160,7 +160,7 @@ class Score:
         watch = self.run.validation
         if watch is None or self.rows is None:
             return math.nan
-        margins = self.run.validation_margins.reshape(len(watch.base), watch.game.width)
+        margins = self.run.validation_votes.margins.reshape(len(watch.base), watch.game.width)
         return self.compute(watch, margins, self.rows, round)
 
 
@@ -182,21 +182,6 @@ def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure, round: Round
 
 def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
     return -log_loss(margins, rows, probability_scale(margins, rows, WATCHED_DOUBT))
-
-
-def _votes(watch: Validation, margins: Array, total: float) -> Array:
-    """The votes that have these margins; those of more than two classes sum to the steps' total.
-
-    They are rounded, so that rows with equal votes have them here too, whatever their labels.
-    """
-    labels = watch.game.labels
-    if watch.game.width == 1:
-        return margins[:, 0] * (2.0 * labels - 1.0)
-    votes = np.zeros((len(labels), watch.game.n_classes))
-    wrong = np.arange(watch.game.n_classes)[None, :] != labels[:, None]
-    votes[wrong] = -margins.reshape(-1)
-    votes += (total - votes.sum(axis=1, keepdims=True)) / watch.game.n_classes
-    return total * np.round(votes / total, 12)
 
 
 class Progress:

@@ -409,8 +409,7 @@ class Fitting(Voting):
                 expected = max(expected, self._noise.weighted_error(DOUBT))
             doubt = doubt_of_training(by_row, rows, expected)
             return probability_scale(by_row, rows, doubt)
-        total = float(np.sum(self.estimator_weights_))
-        margins = -total * watch.game.loss(self._votes(watch.X) / total)
+        margins = watch.game.margins(self._votes(watch.X))
         by_row = margins.reshape(len(watch.base), watch.game.width)
         return probability_scale(by_row, BaseMeasure(watch.base, comm=self._comm), WATCHED_DOUBT)
 

@@ -243,8 +243,11 @@ class Voting:
         if len(self.classes_) == 1:
             return np.ones(len(labels))
         game = Game(np.searchsorted(self.classes_, labels), len(self.classes_))
-        total = float(np.sum(self.estimator_weights_)) or 1.0
-        return game.worst_margins(-game.loss(votes / total))
+        return game.worst_margins(game.margins(votes)) / self._total_step()
+
+    def _total_step(self) -> float:
+        """The sum of the steps, added up in their order as in the history; 1 without any."""
+        return float(np.cumsum(self.estimator_weights_)[-1]) if len(self) else 1.0
 
     def suspect_labels(self) -> Any:
         """The training rows, those first whose labels look wrong.

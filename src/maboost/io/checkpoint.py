@@ -264,7 +264,7 @@ class Stored:
         self._fields.finish()
         self._arrays.finish()
         _check_history(records, run)
-        counted = len(trees) == len(records) == snapshot["rounds"]
+        counted = len(trees) == len(records) == snapshot["totals"].rounds
         require(counted, "trees, history and rounds must be equally many")
         run.restore(snapshot)
         model._hypotheses = [TreeHypothesis(tree) for tree in trees]

@@ -25,6 +25,7 @@ from maboost.estimators import (
 from maboost.estimators.table import CategoryCodes
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, shortened, unpack
 from maboost.io.fields import Fields, Tensors, require
+from maboost.io.noise import label_noise, read_label_noise
 from maboost.io.run_records import certificate, history, read_certificate, read_history
 from maboost.io.schema import FORMAT, SCHEMA, upgraded
 from maboost.io.trees import flat, read_trees
@@ -166,6 +167,7 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
         "best_iteration": int(model.best_iteration_),
         "stopped_early": bool(model.early_stopping_),
         "inert_rows": int(model.n_inert_rows_),
+        "label_noise": label_noise(model._noise),
         "probability_scale": float(model.probability_scale_),
         "smoothness": encoder.value(getattr(model, "smoothness_", None), "smoothness_"),
         "history": run,
@@ -222,6 +224,8 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     model.history_ = read_history(fields.object("history"), tensors)
     _read_rounds(model, fields, tensors, trees)
     model.early_stopping_ = fields.flag("stopped_early")
+    model._noise = read_label_noise(fields.take("label_noise"), K)
+    model.flip_rates_ = None if model._noise is None else model._noise.rates[0]
     smoothness = fields.take("smoothness")
     if isinstance(model, SmoothBoostClassifier):
         model.smoothness_ = Fields({"smoothness": smoothness}, "the document").number(

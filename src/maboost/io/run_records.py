@@ -20,11 +20,11 @@ __all__ = ["certificate", "history", "read_certificate", "read_history"]
 MAX_ROUNDS = 1 << 19  # each costs far more memory than its bytes
 _RECORD, _ERROR = 700, 32  # bytes of memory that a round and an error of a group take
 _WHOLE = ("round", "rows_used", "bytes_read")
-_FINITE = ("edge", "step", "gain")
-_MOST = 1e100  # of an edge, a step or a gain: sums of them stay numbers
+_FINITE = ("edge", "step", "gain", "penalty")
+_MOST = 1e100  # of these: sums of them stay numbers
 _NUMBERS = (
     "gain", "error_bound", "measured_error", "margin_bound", "soft_margin", "min_margin",
-    "best_margin_bound", "floor", "last_gain",
+    "best_margin_bound", "floor", "last_gain", "penalty", "last_penalty",
 )  # fmt: skip
 
 
@@ -130,6 +130,7 @@ def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
         "potential": float(its.potential),
         "width": int(its.width),
         "floor": float(its.floor),
+        "squares": bool(its.squares),
     }
 
 
@@ -190,6 +191,8 @@ def _read_bound(
     )
     width = found.integer("width", n_classes - 1, n_classes - 1)
     potential = found.number("potential", 0, 2)
-    bound = ErrorBound(regularizer, potential, width, found.number("floor", 0, 1))
+    floor, squares = found.number("floor", 0, 1), found.flag("squares")
+    require(potential == 2.0 or not squares, "certificate.bound.potential must be 2 for squares")
+    bound = ErrorBound(regularizer, potential, width, floor, squares)
     found.finish()
     return bound

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.certificate import Totals
 from maboost.boosting.loop import Run
 from maboost.boosting.showing import Sample
+from maboost.boosting.votes import Votes
 from maboost.io.container import Arrays
 from maboost.io.fields import Fields, Tensors, encoded_number, require
 from maboost.mirror.ascent import AscentState
@@ -18,7 +20,7 @@ __all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 
 _LARGEST = 1e100  # of any number: squares and sums of them stay numbers
 _CLOSE = 1e-6  # by how much a density may differ from that of its dual point, and in mass
-_NUMBERS = ("gain", "total_step", "error")
+_SUMS = ("gain", "magnitude", "steps", "penalty")
 _OF_SAMPLE = ("size", "grain")
 _KEYS = 624  # words of the Mersenne twister
 
@@ -29,30 +31,33 @@ def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
     held: Sample = snapshot["held"]
     random, keys = generator_state(snapshot["random_state"])
     edge, ended = snapshot["last_edge"], snapshot["ended"]
-    fields = {name: encoded_number(snapshot[name]) for name in _NUMBERS} | {
+    totals: Totals = snapshot["totals"]
+    fields = {name: encoded_number(getattr(totals, name)) for name in _SUMS} | {
+        "error": encoded_number(snapshot["error"]),
         "mass": encoded_number(state.mass),
         "potential": encoded_number(state.potential),
         "last_edge": None if edge is None else encoded_number(edge),
-        "rounds": int(snapshot["rounds"]),
+        "rounds": int(totals.rounds),
         "exact": bool(snapshot["exact"]),
         "ended": ended,
         "sample": {name: encoded_number(getattr(held, name)) for name in _OF_SAMPLE}
         | {"draws": int(held.draws), "level": int(held.level)},
         "random": random,
     }
-    arrays = {name: snapshot[name] for name in ("margins", "push", "trust")}
+    arrays = {name: snapshot[name].reshape(-1) for name in ("votes", "push", "trust")}
     arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
     arrays |= {"sample_rows": held.rows.astype(np.int64), "sample_lift": held.lift}
-    if "validation_margins" in snapshot:
-        arrays["validation_margins"] = snapshot["validation_margins"]
+    if "validation_votes" in snapshot:
+        arrays["validation_votes"] = snapshot["validation_votes"].reshape(-1)
     return fields, arrays
 
 
 def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
     """A snapshot that `run` can go on from."""
     entries, rows = run.measure.entries.size, run.measure.rows
-    snapshot: dict[str, Any] = {name: _finite(fields, name) for name in _NUMBERS}
-    snapshot["rounds"] = fields.integer("rounds", 0)
+    sums = {name: _finite(fields, name) for name in _SUMS}
+    snapshot: dict[str, Any] = {"totals": Totals(fields.integer("rounds", 0), **sums)}
+    snapshot["error"] = _finite(fields, "error")
     snapshot["exact"] = fields.flag("exact")
     snapshot["last_edge"] = _optional(fields, "last_edge")
     ended = fields.take("ended")
@@ -62,11 +67,11 @@ def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
     snapshot["random_state"] = read_generator(fields.object("random"), arrays)
     snapshot["held"] = _read_sample(fields.object("sample"), arrays, rows)
     fields.finish()
-    for name, size in (("margins", entries), ("push", rows), ("trust", rows)):
-        snapshot[name] = _finite_array(arrays, name, size)
+    for name in ("push", "trust"):
+        snapshot[name] = _finite_array(arrays, name, rows)
+    snapshot["votes"] = _votes(arrays, "votes", run.votes)
     if run.validation is not None:
-        watching = len(run.validation.base) * run.validation.game.width
-        snapshot["validation_margins"] = _finite_array(arrays, "validation_margins", watching)
+        snapshot["validation_votes"] = _votes(arrays, "validation_votes", run.validation_votes)
     density = _finite_array(arrays, "density", entries)
     require(np.all(density >= 0.0), "array 'density' must not be negative")
     theta = arrays.take("theta", np.float64, (entries,)).copy()
@@ -125,6 +130,10 @@ def _finite_array(arrays: Tensors, name: str, size: int) -> NDArray[np.float64]:
     array = arrays.take(name, np.float64, (size,)).copy()
     require(np.all(np.abs(array) <= _LARGEST), f"array {name!r} must be finite")
     return array
+
+
+def _votes(arrays: Tensors, name: str, votes: Votes) -> NDArray[np.float64]:
+    return _finite_array(arrays, name, votes.state.size).reshape(votes.state.shape)
 
 
 def generator_state(state: Any) -> tuple[dict[str, Any], NDArray[np.uint32]]:

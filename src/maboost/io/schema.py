@@ -1,7 +1,8 @@
 """The versions of the model file, and how older ones become the current one.
 
 Version 1 had neither a scale of the probabilities nor the errors of data sources, version 2 only one kind of
-potential that bounds the error, version 3 no categories that share a bin.
+potential that bounds the error. Version 3 had no categories that share a bin, no parameters of trees on the
+boosters, no flip rates, and no penalty of SparseBoost.
 """
 
 from __future__ import annotations
@@ -72,19 +73,34 @@ def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
 
 
 def _from_3(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """Every category had a bin of its own, and the default trees had depth 3 for all boosters."""
+    """Every category had a bin of its own, the default trees had depth 3, and gains alone bounded errors."""
     require("known_rare" not in arrays, "schema 3 has no array 'known_rare'")
     require("known_values" in arrays, "array 'known_values' is missing")
-    parameters = document.get("parameters")
-    require(isinstance(parameters, dict), "the document has no object 'parameters'")
-    require("stopped_early" not in document, "schema 3 has no field 'stopped_early'")
-    early = document["parameters"].get("early_stopping", False)
-    if document["parameters"].get("estimator") is None:
-        trees = {"max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
-        document = document | {"parameters": document["parameters"] | trees}
+    for name in ("stopped_early", "label_noise"):
+        require(name not in document, f"schema 3 has no field {name!r}")
+    for name in ("parameters", "certificate"):
+        require(isinstance(document.get(name), dict), f"the document has no object {name!r}")
+    parameters, certificate = document["parameters"], document["certificate"]
+    early = parameters.get("early_stopping", False)
+    if parameters.get("estimator") is None:
+        parameters = parameters | {"max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
+    for name in ("penalty", "last_penalty"):
+        require(name not in certificate, f"schema 3 has no field 'certificate.{name}'")
+    bound = certificate.get("bound")
+    if bound is not None:
+        require(isinstance(bound, dict), "certificate.bound must be an object or null")
+        require("squares" not in bound, "schema 3 has no field 'certificate.bound.squares'")
+        bound = bound | {"squares": False}
+    certificate = certificate | {"penalty": 0.0, "last_penalty": 0.0, "bound": bound}
     return (
         arrays | {"known_rare": np.zeros(arrays["known_values"].shape, dtype=bool)},
-        document | {"stopped_early": early},
+        document
+        | {
+            "parameters": parameters,
+            "certificate": certificate,
+            "stopped_early": early,
+            "label_noise": None,
+        },
     )
 
 

@@ -22,6 +22,7 @@ which is all that any certificate of this library uses.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,8 @@ __all__ = ["AscentState", "MirrorAscent", "Moved"]
 
 LARGEST_LOG = 600.0  # of a density before its cap: beyond it powers are cut
 ZERO_MASS = 1e-12
+# a gain this far below zero is one of zero, rounded; certificates leave more room for it
+_CANCELLED, _PER_TERM = 4e-14, 8.0 * sys.float_info.epsilon
 _FAR = 64.0  # a shift beyond it, taken out beforehand, would blur the last bits of what is left
 
 Array = NDArray[np.float64]
@@ -130,6 +133,7 @@ class MirrorAscent:
         for domain in (self.domain, self.via):
             if domain is not None:
                 domain.refuse_lost_caps()
+        _check_zero(self.regularizer)
         if self.via is not None and self.update == "lazy":
             raise ValueError(
                 "double projection (via=...) needs update='active': its proof uses only the relaxed "
@@ -182,7 +186,7 @@ class MirrorAscent:
         if self.via is not None:
             return self._move_twice(self.via, state, ahead, measure)
         new, reached = self._depart(ahead, measure, near)
-        return Moved(new, state.potential - (reached + shift) - step * l1)
+        return Moved(new, _gain(state.potential, -(reached + shift), -step * l1))
 
     def _depart(
         self, ahead: Ahead, measure: BaseMeasure, near: float | None
@@ -330,7 +334,7 @@ class MirrorAscent:
             ]
         )
         new, _ = self._arrive(first.dual, second, measure)
-        return Moved(new, half_one + step * edge + half_two)
+        return Moved(new, _gain(half_one, step * edge, half_two))
 
     def powers(self, state: AscentState, measure: BaseMeasure) -> Array:
         """Under entropy: e^theta, the density itself where a step departs from the projected point."""
@@ -366,6 +370,29 @@ class MirrorAscent:
         else:
             slope = error * edge
         return self.regularizer.strong_convexity * slope
+
+
+def _check_zero(regularizer: Regularizer) -> None:
+    """Refuse a regularizer that is infinite at zero: then no bound on errors or margins is finite."""
+    with np.errstate(all="ignore"):
+        at_zero = float(regularizer.phi(np.array([0.0]))[0])
+    if not math.isfinite(at_zero):
+        raise ValueError(
+            f"regularizer={regularizer!r} has phi(0) = {at_zero}, but a weight of zero must have a finite phi: "
+            "every certificate compares with distributions that give some rows no weight. Use a phi with a "
+            "finite limit at 0, such as that of Entropy() or Euclidean()"
+        )
+
+
+def _gain(*terms: float) -> float:
+    """The sum of the terms; zero where it is negative by no more than their rounding.
+
+    The gain of a step of the theory is not negative, but its terms are potentials that nearly cancel once the
+    edges are small.
+    """
+    gain = math.fsum(terms) if all(map(math.isfinite, terms)) else sum(terms)
+    rounding = _CANCELLED + _PER_TERM * max(map(abs, terms))
+    return 0.0 if -rounding <= gain < 0.0 else gain
 
 
 def _product(a: Array, b: Array) -> Array:

@@ -12,9 +12,11 @@ from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at
 
 __all__ = [
+    "add_answers",
     "caps_of_entries",
     "euclidean_moments_of_rows",
     "lowest_of_rows",
+    "margins_of_votes",
     "means_of_rows",
     "means_under",
     "moments_of_rows",
@@ -44,6 +46,26 @@ def lowest_of_rows(values, out):
         for j in range(1, width):
             lowest = min(lowest, values[i * width + j])
         out[i] = lowest
+
+
+@kernel
+def add_answers(votes, answers, leaves, step):
+    """In place: add to the votes of each row, one a class, those of its leaf times the step."""
+    for i in range(votes.shape[0]):
+        for k in range(votes.shape[1]):
+            votes[i, k] += step * answers[leaves[i], k]
+
+
+@kernel
+def margins_of_votes(votes, labels, out):
+    """For each row the vote of its own class less that of every other, in the order of the classes."""
+    place = 0
+    for i in range(votes.shape[0]):
+        own = votes[i, labels[i]]
+        for k in range(votes.shape[1]):
+            if k != labels[i]:
+                out[place] = own - votes[i, k]
+                place += 1
 
 
 @kernel

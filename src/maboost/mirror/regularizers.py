@@ -110,9 +110,12 @@ class Regularizer(Component):
         floor = 1.0 / self.upper if math.isfinite(self.upper) else 1e-100
         if self.beta(floor) <= gain:
             return floor
-        root = scipy.optimize.brentq(
-            lambda x: self.beta(math.exp(x)) - gain, math.log(floor), 0.0, xtol=1e-14, rtol=1e-14
-        )
+
+        def excess(x: float) -> float:
+            # bounded, since beta is infinite where phi overflows
+            return min(self.beta(math.exp(x)) - gain, gain)
+
+        root = scipy.optimize.brentq(excess, math.log(floor), 0.0, xtol=1e-14, rtol=1e-14)
         return min(1.0, math.exp(root) * (1.0 + 1e-12))
 
 

@@ -37,8 +37,13 @@ def check_regularizer(regularizer: Regularizer, *, seed: int = 0) -> None:
     assert phi.shape == u.shape, f"{name}.phi must keep the shape of its argument"
     assert np.all(np.isfinite(phi)), f"{name}.phi must be finite inside its domain"
     last = regularizer.upper if math.isfinite(regularizer.upper) else 1.0
-    ends = regularizer.phi(np.array([0.0, last]))
-    assert np.all(np.isfinite(ends)), f"{name}.phi must have finite limits at 0 and at upper"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_zero, at_last = regularizer.phi(np.array([0.0, last])).tolist()
+    assert math.isfinite(at_zero), (
+        f"{name}.phi(0) is {at_zero}: a weight of zero must have a finite phi, since every certificate "
+        "compares with distributions that give some rows no weight"
+    )
+    assert math.isfinite(at_last), f"{name}.phi must have a finite limit at upper, got {at_last}"
     assert np.all(np.diff(grad) > 0.0), (
         f"{name}.grad must increase strictly: phi is strictly convex"
     )
@@ -75,6 +80,9 @@ def _check_beta(regularizer: Regularizer, name: str) -> None:
     lowest = 1.0 / regularizer.upper if math.isfinite(regularizer.upper) else 1e-6
     levels = np.geomspace(max(lowest, 1e-6), 1.0, 30)
     betas = np.array([regularizer.beta(float(level)) for level in levels])
+    finite = np.isfinite(betas)  # phi may overflow at the largest densities
+    assert np.all(np.diff(finite.astype(int)) >= 0), f"{name}.beta must decrease"
+    levels, betas = levels[finite], betas[finite]
     assert np.all(np.diff(betas) < 1e-12), f"{name}.beta must decrease"
     assert abs(betas[-1]) < 1e-9, f"{name}.beta(1) must be 0, got {betas[-1]!r}"
     for level, beta in zip(levels, betas, strict=True):

@@ -1,0 +1,76 @@
+"""The votes of an ensemble on labelled rows, and their margins."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.boosting.game import Game
+from maboost.mirror.pairs import add_answers, margins_of_votes
+
+__all__ = ["Scores", "Votes"]
+
+Array = NDArray[np.float64]
+# of a hypothesis on the rows: as an array, or as the answers of a tree and each row's leaf
+Scores: TypeAlias = Array | tuple[Array, NDArray[np.int32]]
+
+
+class Votes:
+    r"""The votes :math:`H = \sum_t\eta_t h_t` of an ensemble on labelled rows, and the margins of all pairs.
+
+    Votes are added up in the order and the precision of `decision_function`. A margin is a difference of two
+    votes, rounded once, so its sign is exact: it is zero if and only if the two votes are equal.
+    With two classes a margin is the vote or its negative, and only margins are stored.
+
+    Attributes
+    ----------
+    margins : array
+        Unnormalised margins of all pairs (row, wrong class).
+
+    >>> import numpy as np
+    >>> votes = Votes(Game(np.array([2, 0]), 3))
+    >>> votes.add(0.5, np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    >>> votes.margins
+    array([ 0.5,  0.5, -0.5,  0. ])
+    """
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        rows = len(game.labels)
+        self.margins = np.zeros(rows * game.width)
+        self._votes = None if game.width == 1 else np.zeros((rows, game.n_classes))
+
+    def add(self, step: float, scores: Scores, rows: slice = slice(None)) -> None:
+        """Add a hypothesis with these scores on all rows; where `rows` is given, change only these."""
+        game = self.game
+        if self._votes is None:
+            assert isinstance(scores, np.ndarray)
+            self.margins[rows] += game.margins(step * scores)[rows]
+            return
+        some = self._votes[rows]
+        if isinstance(scores, np.ndarray):
+            some += step * scores[rows]
+        else:
+            answers, leaves = scores
+            add_answers(some, answers, leaves[rows], step)
+        start, stop, _ = rows.indices(len(self._votes))
+        pairs = self.margins[start * game.width : stop * game.width]
+        margins_of_votes(some, game.small_labels[rows], pairs)
+
+    @property
+    def votes(self) -> Array:
+        """H on every row: (n,) for two classes, (n, K) for more."""
+        return self.game.margins(self.margins) if self._votes is None else self._votes
+
+    @property
+    def state(self) -> Array:
+        """What a snapshot of a run keeps: the votes, of two classes the margins."""
+        return self.margins if self._votes is None else self._votes
+
+    @state.setter
+    def state(self, kept: Array) -> None:
+        self.state[...] = kept
+        if self._votes is not None:
+            margins_of_votes(self._votes, self.game.small_labels, self.margins)
