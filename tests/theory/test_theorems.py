@@ -289,8 +289,7 @@ def test_sparseboost_boosts_for_every_penalty(seed, response, n_classes, kappa, 
         assert record.train_error <= record.error_bound
         theorem_4 = width / (1.0 + 2.0 * run.gain)
         assert record.error_bound <= min(width * (1.0 - 2.0 * run.gain), theorem_4) + 1e-9
-        if decay is None:
-            assert squared_progress <= 4.0 / kappa**2
+        assert squared_progress <= 4.0 / kappa**2
 
 
 @examples(60)

@@ -187,13 +187,17 @@ def sparseboost(
     .. math:: s_{t+1} = \max(0, s_t + \eta_t(d_t - \alpha_t)), \quad w_t = D s_t/n_t
 
     with :math:`\alpha_t = (1-\kappa)\gamma_t n_t`, or the smaller of that and :math:`c/t^2`. Guarantee:
-    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4), and
-    :math:`\varepsilon \le 1 - 2G \le 1 - \kappa^2\sum_t\gamma_t^2n_t^2`, which is less (see
-    :class:`maboost.boosting.ErrorBound`). Without a penalty wrong rows have :math:`s_i \ge 1`, so that the mass
-    is at least the error, and :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 1 - \varepsilon_T`. With `sparsity` the
-    learner is shown a sample of the distribution that leaves out this share of the base measure, the
-    same one for as long as it stands for the distribution; the edge is measured on all rows, so that
-    the certificate stays exact.
+    :math:`\varepsilon \le 1/(1 + \kappa^2\sum_t\gamma_t^2n_t^2)` (Theorem 4). The certificate has a lower bound: with
+    :math:`A = \sum_t\eta_t\alpha_t \le 1/2`
+
+    .. math:: \varepsilon \le \min\Bigl(\frac{\|s_T\|_D^2}{(1-A)^2},\; \frac{n_T}{1-A}\Bigr) \le 1 - 2G
+
+    (see :class:`maboost.boosting.ErrorBound`), for every :math:`\kappa` and every c. Wrong rows keep
+    :math:`s_i \ge 1 - A \ge 1/2`, so that the mass is at least half the error and the paper's step has
+    :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 4/\kappa^2`; without a penalty the sum is at most
+    :math:`1 - \varepsilon_T`. With `sparsity` the learner is shown a sample of the distribution that leaves out
+    this share of the base measure, the same one for as long as it stands for the distribution; the edge is
+    measured on all rows, so that the certificate stays exact.
 
     >>> sparseboost(kappa=0.5).ascent.domain
     Orthant()

@@ -25,10 +25,15 @@ class SparseBoostClassifier(BoostingClassifier):
 
     with :math:`n_t = \sum D_i s_i` and :math:`\alpha_t = (1-\kappa)\gamma_t n_t`.
 
-    **Guarantee.** Training error at most :math:`1 - 2G`, which is :math:`\sum_i D_i s_i^2` without a penalty and
-    below Theorem 4's :math:`1/(1 + 2G)`; with the paper's step
-    :math:`1 - \kappa^2\sum_t\gamma_t^2n_t^2`. Rows of weight zero are not shown to the estimator, which
-    changes nothing.
+    **Guarantee.** With the total penalty :math:`A = \sum_t\eta_t\alpha_t`, at most 1/2 with the steps offered here,
+    a wrong row keeps :math:`s_i \ge 1 - A`, so that
+
+    .. math:: \varepsilon \le \min\Bigl(\frac{\sum_i D_i s_{T,i}^2}{(1-A)^2},\; \frac{n_T}{1-A}\Bigr)
+
+    (times K - 1 for K classes). That is never above :math:`1 - 2G`, nor above Theorem 4's :math:`1/(1 + 2G)`.
+    It boosts for every `kappa` and every `l1_decay`: with the paper's step
+    :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 4/\kappa^2`. Rows of weight zero are not shown to the estimator,
+    which changes nothing.
 
     Parameters
     ----------
@@ -45,7 +50,7 @@ class SparseBoostClassifier(BoostingClassifier):
         1 is no explicit l1 penalty; smaller values pull all weights towards zero, with shorter steps,
         and may end the run when all are zero.
     l1_decay : float, optional
-        Let the penalty be at most ``l1_decay / t**2``; provably boosts below 6/pi^2. Needs kappa < 1.
+        Let the penalty :math:`\alpha_t` be at most ``l1_decay / t**2``. Needs kappa < 1.
     sparsity : float in (0, 1), optional
         The share of the rows (of the base measure) that is left out of every round: the estimator is
         shown a sample in which denser rows are likelier, chosen by their content. A sample is held, and
