@@ -442,22 +442,53 @@ def test_steps_of_any_size_break_no_bound(name, domain, update, size):
                 break
 
 
-def test_many_long_steps_of_a_lazy_booster_certify_nothing():
-    """Two rows that no hypothesis tells apart: half of the mass is wrong in every round."""
-    problem = random_problem(np.random.default_rng(1), 6, 5, 2, "votes", True, 0.5)
-    run = problem.run(maboost("euclidean", update="lazy", step=long(1e9)))
+def growing(factor):
+    """A step rule whose steps grow by a factor."""
+    return lambda situation: Step(min(factor**situation.round, 1e9))
+
+
+def forth_and_back(n=6):
+    """Two hypotheses, each right where the other is wrong: every second round all votes are zero."""
+    labels = np.arange(n) % 2
+    first = (2.0 * labels - 1.0) * np.where(np.arange(n) < n - 2, 1.0, -1.0)
+    weights = np.where(np.arange(n) < 2, 3.0, 1.0)
+    return Problem(labels, weights, np.array([first, -first]))
+
+
+@pytest.mark.parametrize("n", [6, 13])
+@pytest.mark.parametrize("name", ["euclidean", "entropy"])
+def test_four_hundred_long_steps_of_a_lazy_booster_certify_nothing(name, n):
+    """All gains sum to zero, up to rounding that grows with the steps."""
+    run = forth_and_back(n).run(maboost(name, update="lazy", step=long(1e9)))
     for record in rounds(run, 400):
         assert record.train_error <= record.error_bound
+    assert record.round == 400
+    assert record.train_error == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [1.5, 200.0, 1e8])
+@pytest.mark.parametrize("via", [Simplex(), Orthant()], ids=str)
+@pytest.mark.parametrize("name", REGULARIZERS)
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_double_projections_of_long_steps_break_no_bound(name, via, size):
+    """Over the orthant the first projection may have any mass, which the gain does not show."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, 5, 5, 2 + 2 * (seed % 2), "votes", True, 0.5)
+        domain = CappedSimplex(1.7)
+        run = problem.run(maboost(REGULARIZERS[name], domain, "active", growing(size), via=via))
+        for record in rounds(run, 25):
+            assert record.train_error <= record.error_bound
+            assert record.soft_margin >= record.margin_bound
 
 
 @pytest.mark.parametrize(("size", "back"), [(30.0, 30.0), (300.0, 300.0), (8.0, 7.5)])
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_steps_forth_and_back_off_the_plane_break_no_bound(name, size, back):
     """The mass grows beyond all bounds and returns: what is left of the gains is their rounding."""
-    labels = np.arange(6) % 2
-    signs = 2.0 * labels - 1.0
+    signs = 2.0 * (np.arange(6) % 2) - 1.0
     tables = np.array([signs * [1, 1, 1, 1, -1, -1], signs * [-1, -1, -1, 1, 1, 1]], dtype=float)
-    problem = Problem(labels, np.array([3.0, 3.0, 1.0, 1.0, 1.0, 1.0]), tables)
+    problem = Problem(np.arange(6) % 2, np.array([3.0, 3.0, 1.0, 1.0, 1.0, 1.0]), tables)
     turns = itertools.cycle([size, back])
     run = problem.run(
         maboost(REGULARIZERS[name], Orthant(), "lazy", lambda situation: Step(next(turns)))

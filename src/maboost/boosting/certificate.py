@@ -44,7 +44,7 @@ class Totals:
     gain : float
         Total gain G.
     magnitude : float
-        The sum of the absolute gains, :math:`\sum_t |g_t|`.
+        The sum of the absolute gains, or of the larger numbers that were added up to them (`Moved.magnitude`).
     steps : float
         The sum of the steps.
     penalty : float
@@ -60,12 +60,14 @@ class Totals:
     steps: float = 0.0
     penalty: float = 0.0
 
-    def plus(self, gain: float, step: float, penalty: float = 0.0) -> Totals:
-        """The sums after one more round."""
+    def plus(
+        self, gain: float, step: float, penalty: float = 0.0, magnitude: float = 0.0
+    ) -> Totals:
+        """The sums after one more round; a magnitude below the absolute gain counts as that."""
         return Totals(
             self.rounds + 1,
             self.gain + gain,
-            self.magnitude + abs(gain),
+            self.magnitude + max(abs(gain), magnitude),
             self.steps + step,
             self.penalty + penalty,
         )
@@ -176,9 +178,10 @@ class ErrorBound:
         zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
         slope = float(self.regularizer.grad(np.array([1.0]))[0])
         largest = abs(zero) + abs(one) + abs(slope) + 2.0 * totals.steps
-        if self.potential:
-            largest *= 1.0 + totals.magnitude + totals.penalty
-        return totals.rounds * (_PER_ROUND + _PER_VALUE * largest) + _PER_STEP * totals.steps
+        added = totals.magnitude + totals.penalty
+        largest = largest * (1.0 + added) if self.potential else largest + added
+        every_round: float = totals.rounds * (_PER_ROUND + _PER_VALUE * largest)
+        return every_round + _PER_STEP * totals.steps
 
     def certified(self, totals: Totals) -> float:
         """The total gain, rounded down."""

@@ -166,9 +166,10 @@ class Run:
         snapshot = dict(snapshot)
         self.random_state = np.random.RandomState()
         self.random_state.set_state(snapshot.pop("random_state"))
-        for name in ("votes", "validation_votes"):
-            if name in snapshot:
-                getattr(self, name).state = snapshot.pop(name)
+        self.votes.state = snapshot.pop("votes")
+        watched = snapshot.pop("validation_votes", None)
+        if self.validation is not None and watched is not None:
+            self.validation_votes.state = watched
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
@@ -241,7 +242,7 @@ class Run:
         before = self.state
         moved = booster.ascent.move(before, d, step.size, measure, l1, step.guess)
         self.state = moved.state
-        self.totals = self.totals.plus(moved.gain, step.size, step.size * l1)
+        self.totals = self.totals.plus(moved.gain, step.size, step.size * l1, moved.magnitude)
         sums = RowSums(self.votes, self.push, self.trust)
         counts = found.rows_used, bytes_read
         settled = settle(measure, d, found.scores, before, step.size, self.total_step, sums, counts)

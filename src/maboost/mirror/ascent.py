@@ -87,6 +87,9 @@ class AscentState:
 class Moved:
     """The outcome of one step: the new state, and the certified gain of the step.
 
+    `magnitude` bounds the numbers that were added up to the gain beside potentials of its size: the absolute
+    gain itself, unless two projections went over a larger set.
+
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, Euclidean, MirrorAscent, Simplex
     >>> ascent, measure = MirrorAscent(Euclidean(), Simplex()), BaseMeasure(np.ones(2))
@@ -97,6 +100,7 @@ class Moved:
 
     state: AscentState
     gain: float
+    magnitude: float
 
 
 @dataclass
@@ -186,7 +190,8 @@ class MirrorAscent:
         if self.via is not None:
             return self._move_twice(self.via, state, ahead, measure)
         new, reached = self._depart(ahead, measure, near)
-        return Moved(new, _gain(state.potential, -(reached + shift), -step * l1))
+        gain = _gain(state.potential, -(reached + shift), -step * l1)
+        return Moved(new, gain, abs(gain))
 
     def _depart(
         self, ahead: Ahead, measure: BaseMeasure, near: float | None
@@ -326,15 +331,16 @@ class MirrorAscent:
         second = project(self.regularizer, self.domain, first.dual, measure)
         phi = self.regularizer.phi
         p, u_next = first.density, second.density
+        at = [phi(density) for density in (state.density, p, u_next)]
+        to_p = _product(state.theta, p - state.density)
+        to_next = _product(first.dual, u_next - p)
+        edges = -direction * p
         half_one, edge, half_two = measure.integrals(
-            [
-                phi(p) - phi(state.density) - _product(state.theta, p - state.density),
-                -direction * p,
-                phi(u_next) - phi(p) - _product(first.dual, u_next - p),
-            ]
+            [at[1] - at[0] - to_p, edges, at[2] - at[1] - to_next]
         )
+        sizes = measure.integrals([np.abs(x) for x in (*at, to_p, to_next, step * edges)])
         new, _ = self._arrive(first.dual, second, measure)
-        return Moved(new, _gain(half_one, step * edge, half_two))
+        return Moved(new, _gain(half_one, step * edge, half_two), math.fsum(sizes))
 
     def powers(self, state: AscentState, measure: BaseMeasure) -> Array:
         """Under entropy: e^theta, the density itself where a step departs from the projected point."""

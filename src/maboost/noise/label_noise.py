@@ -79,7 +79,8 @@ class LabelNoise:
         compressed into the last hundredth.
         """
         if self.n_classes > 2:
-            return simplex_rows(np.linalg.solve(self.rates[0].T, q.T).T)
+            corrected: Array = simplex_rows(np.linalg.solve(self.rates[0].T, q.T).T)
+            return corrected
         a, b, e, f = self._fraction()
         p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f))
         one, zero = self.costs[1] * p, self.costs[0] * (1.0 - p)
@@ -95,7 +96,8 @@ class LabelNoise:
     def without_costs(self, p: Array) -> Array:
         """Probabilities of true classes, from :meth:`true_probabilities`."""
         plain = p / self.costs
-        return plain / plain.sum(axis=1, keepdims=True)
+        shares: Array = plain / plain.sum(axis=1, keepdims=True)
+        return shares
 
     def wrong(self, p: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None) -> Array:
         """The probability that each given label is wrong, from probabilities of true classes."""
@@ -147,7 +149,7 @@ def true_prevalence(given: Array, rates: Array, effective_rows: float) -> Array:
     """
     inverse = np.linalg.inv(rates.T)
     found = inverse @ given
-    nearest = simplex_rows(found[None])[0]
+    nearest: Array = simplex_rows(found[None])[0]
     expected = rates.T @ nearest
     error = np.sqrt(inverse**2 @ (expected * (1.0 - expected)) / effective_rows)
     outside = np.maximum(-found, found - 1.0)
