@@ -189,7 +189,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             names = list(self._codes.dtypes or range(X.shape[1]))
             warn_of_large_integers(given, names, comm)
         weights = row_weights(
-            X, y, sample_weight, self.class_weight, comm, self._rates_of_classes()
+            X, y, sample_weight, self.class_weight, comm, *self._rates(sample_domain)
         )
         random_state = check_random_state(self.random_state)
         known = self._codes.categories
@@ -206,7 +206,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             )
         random_state = check_random_state(self.random_state)
         rows, groups = stored_rows(
-            X, y, sample_weight, sample_domain, groups, self.class_weight, self._rates_of_classes(),
+            X, y, sample_weight, sample_domain, groups, self.class_weight, self._rates,
             random_state, Passes(int(self.verbose)),
         )  # fmt: skip
         self._codes = rows.X.codes
@@ -217,9 +217,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         check_labels(rows.y)
         return rows, groups
 
-    def _rates_of_classes(self) -> Any:
-        """The flip rates that all rows have, if there are any."""
-        return self.flip_rates
+    def _rates(self, sample_domain: Any) -> tuple[Any, NDArray[Any] | None]:
+        """The flip rates, and the source of each row if they are by source."""
+        return self.flip_rates, None
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
         X, labels = checked_data(
@@ -330,8 +330,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             raise ValueError(f"y_val has classes that y has not: {unknown!r}")
         with told_of("sample_weight_val"):
             w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
-            if self._noise is not None:
-                w = w.times(self._noise.weights[0][np.searchsorted(self.classes_, y_val[w.kept])])
+            noise = self._noise_of_validation()
+            if noise is not None:
+                w = w.times(noise.weights[0][np.searchsorted(self.classes_, y_val[w.kept])])
         if len(self.classes_) < 2:
             return None
         keep = np.flatnonzero(w.kept)

@@ -51,6 +51,7 @@ from maboost.learners.base import WeakLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described, told_change
+from maboost.noise.label_noise import LabelNoise
 from maboost.threads import Threads, available_threads
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Fitting(Voting):
     n_estimators: Any
     early_stopping: Any
     early_stopping_: bool
+    _row_noise: LabelNoise | None = None
     validation_fraction: float
     n_iter_no_change: int
     tol: float
@@ -121,8 +123,8 @@ class Fitting(Voting):
             refuse_missing(groups, "groups", "groups")
             grouping = rows.of_kept(groups, "groups")
         self.classes_ = rows.classes
-        self._noise = rows.weights.noise
-        self.flip_rates_ = None if self._noise is None else self._noise.rates[0]
+        self._noise = self._row_noise = rows.weights.noise
+        self.flip_rates_ = self._rates_used()
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
         self.early_stopping_ = self._stops_early(rows, validation)
@@ -209,8 +211,12 @@ class Fitting(Voting):
         """The rows to train on, and those that watch."""
         fraction = float(self.validation_fraction)
         classes = len(rows.classes)
-        out = held_out(
-            rows.X, rows.labels, classes, rows.weights.scaled, fraction, seed, groups, rows.comm
+        out = np.zeros(len(rows.labels), dtype=bool)
+        of = self._trusted(rows)  # validation rows are trusted ones, where there are any
+        some = rows.where(of)
+        its = None if groups is None else groups[of]
+        out[of] = held_out(
+            some.X, rows.labels[of], classes, some.weights.scaled, fraction, seed, its, rows.comm
         )
         held, left = global_count(int(out.sum()), rows.comm), classes_among(rows, ~out)
         if not held or left < classes:
@@ -221,6 +227,24 @@ class Fitting(Voting):
             )
         self._seed = seed
         return rows.where(~out), self._watch(rows.where(out))
+
+    def _trusted(self, rows: TrainingRows) -> NDArray[np.bool_]:
+        """The rows of trusted sources; all rows where no source is trusted more than others."""
+        noise, sources = rows.weights.noise, rows.weights.sources
+        if noise is None or sources is None or not noise.trusted.any():
+            return np.ones(len(rows.labels), dtype=bool)
+        return noise.trusted[sources]
+
+    def _rates_used(self) -> Any:
+        """What `flip_rates_` holds."""
+        return None if self._row_noise is None else self._row_noise.rates[0]
+
+    def _noise_of_validation(self) -> LabelNoise | None:
+        """The noise of validation rows: those of trusted sources have right labels."""
+        noise = self._row_noise
+        if noise is None or len(noise.rates) == 1:
+            return noise
+        return noise.of_right_labels() if noise.trusted.any() else noise
 
     def _watch(self, rows: TrainingRows) -> Validation:
         """Rows that are held out, as rows that watch."""
@@ -409,6 +433,7 @@ class Fitting(Voting):
                 expected = max(expected, self._noise.weighted_error(DOUBT))
             doubt = doubt_of_training(by_row, rows, expected)
             return probability_scale(by_row, rows, doubt)
+        self._noise = self._noise_of_validation()
         margins = watch.game.margins(self._votes(watch.X))
         by_row = margins.reshape(len(watch.base), watch.game.width)
         return probability_scale(by_row, BaseMeasure(watch.base, comm=self._comm), WATCHED_DOUBT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ def stored_rows(
     domain: Any,
     groups: Any,
     class_weight: Any,
-    flip_rates: Any,
+    rates: Callable[[Any], tuple[Any, NDArray[Any] | None]],
     random_state: np.random.RandomState,
     watch: OnBatch,
 ) -> tuple[TrainingRows, NDArray[Any] | None]:
@@ -38,7 +39,7 @@ def stored_rows(
     """
     if callable(getattr(source, "next", None)):
         others = (target, weight, domain, groups)
-        rows = _iterated_rows(source, others, class_weight, flip_rates, random_state)
+        rows = _iterated_rows(source, others, class_weight, rates, random_state)
         return replace(rows, X=replace(rows.X, watch=watch)), None
     names = {"y": target, "sample_weight": weight, "sample_domain": domain, "groups": groups}
     for name, value in names.items():
@@ -55,10 +56,10 @@ def stored_rows(
     warn_of_columns(table.large_integers())
     y = _column(table, target)
     given = None if weight is None else _numbers(table, weight)
-    weights = row_weights(np.empty((len(y), 1)), y, given, class_weight, flip_rates=flip_rates)
+    sources = None if domain is None else _column(table, domain)
+    weights = row_weights(np.empty((len(y), 1)), y, given, class_weight, None, *rates(sources))
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
-    sources = None if domain is None else _column(table, domain)
     known = table.codes.categories
     rows = TrainingRows(table, y, weights, random_state, sources, categories=known)
     return rows, None if groups is None else _column(table, groups)
@@ -68,7 +69,7 @@ def _iterated_rows(
     source: Any,
     others: tuple[Any, ...],
     class_weight: Any,
-    flip_rates: Any,
+    rates: Callable[[Any], tuple[Any, NDArray[Any] | None]],
     random_state: np.random.RandomState,
 ) -> TrainingRows:
     if any(value is not None for value in others):
@@ -91,7 +92,7 @@ def _iterated_rows(
     warn_of_columns([name for name in first.names or range(first.width) if name in large])
     y = np.concatenate([batch.labels for batch in taken])
     weight = np.concatenate([batch.weights for batch in taken])
-    weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight, flip_rates=flip_rates)
+    weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight, None, *rates(None))
     features = [f"x{j}" for j in range(first.width)]
     prints = tuple(batch.print for batch in taken)
     table = BatchedTable(source, features, len(y), prints, CategoryCodes(dtypes={}))

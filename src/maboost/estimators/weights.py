@@ -52,6 +52,8 @@ class RowWeights:
         Rows left out, over all shards.
     noise : LabelNoise, optional
         What `flip_rates` say of the labels; the weights have those of given labels in them.
+    sources : integer array over kept rows, optional
+        The number of each row's source in `noise`, where flip rates are by source.
     """
 
     kept: NDArray[np.bool_]
@@ -59,6 +61,7 @@ class RowWeights:
     shown: Array
     inert: int
     noise: LabelNoise | None = None
+    sources: NDArray[np.intp] | None = None
 
     def times(self, factors: Array) -> RowWeights:
         """The same with a factor for each of the kept rows."""
@@ -69,7 +72,8 @@ class RowWeights:
         kept = self.kept.copy()
         kept[np.flatnonzero(kept)[held_out]] = False
         scaled, shown = self.scaled[~held_out], self.shown[~held_out]
-        return replace(self, kept=kept, scaled=scaled, shown=shown)
+        sources = None if self.sources is None else self.sources[~held_out]
+        return replace(self, kept=kept, scaled=scaled, shown=shown, sources=sources)
 
 
 def row_weights(
@@ -79,8 +83,12 @@ def row_weights(
     class_weight: Any,
     comm: Communicator | None = None,
     flip_rates: Any = None,
+    sources: NDArray[Any] | None = None,
 ) -> RowWeights:
-    """Check `sample_weight`, multiply in `class_weight` and `flip_rates`, leave out rows of no weight."""
+    """Check `sample_weight`, multiply in `class_weight` and `flip_rates`, leave out rows of no weight.
+
+    `sources` are those of the rows where flip rates are by source.
+    """
     comm = comm or SerialCommunicator()
     weight = _given(X, y, sample_weight, comm)
     top = _largest(weight, comm)
@@ -89,8 +97,12 @@ def row_weights(
         raise ValueError("Sample weights must contain at least one non-zero number.")
     scaled = weight / top
     positive = weight > 0.0
-    noise, factors = None, None
-    if flip_rates is not None:
+    noise, factors, of_source = None, None, None
+    if flip_rates is not None and sources is not None:
+        noise, factors, of_source = _noise_of_sources(
+            y, scaled, flip_rates, sources, class_weight, comm
+        )
+    elif flip_rates is not None:
         noise, factors = _noise_factors(y, scaled, flip_rates, class_weight, comm)
     elif class_weight is not None:
         factors = _class_factors(y, scaled, class_weight, comm)
@@ -113,7 +125,88 @@ def row_weights(
     scaled = scaled[kept]
     ordinary = 1e-100 < top < 1e100 and top != 1.0
     inert = global_count(int(np.sum(~kept)), comm)
-    return RowWeights(kept, scaled, scaled * top if ordinary else scaled, inert, noise)
+    return RowWeights(
+        kept, scaled, scaled * top if ordinary else scaled, inert, noise,
+        None if of_source is None else of_source[kept],
+    )  # fmt: skip
+
+
+def _noise_of_sources(
+    y: NDArray[Any],
+    weight: Array,
+    flip_rates: Any,
+    sources: NDArray[Any],
+    class_weight: Any,
+    comm: Communicator,
+) -> tuple[LabelNoise | None, Array | None, NDArray[np.intp] | None]:
+    """What flip rates by source say of the labels, the factor of each row, and the number of its source."""
+    classes = distinct_values(y[weight > 0.0], comm)
+    names = distinct_values(sources[weight > 0.0], comm)
+    rates = _rates_of_sources(flip_rates, names.tolist())
+    if len(classes) < 2:
+        return None, None, None
+    if len(classes) > 2:
+        raise ValueError(
+            f"flip_rates by source need two classes, and y has {len(classes)}: give one source, or correct "
+            "the probabilities of each source by maboost.noise"
+        )
+    codes = np.minimum(np.searchsorted(classes, y), 1)
+    of_source = np.minimum(np.searchsorted(names, sources), len(names) - 1)
+    totals = sums_by_code(2 * of_source + codes, weight, 2 * len(names), comm).reshape(-1, 2)
+    squares = sums_by_code(of_source, weight * weight, len(names), comm)
+    matrices, found = [], []
+    for rate, given, square in zip(rates, totals, squares, strict=True):
+        matrices.append(transition_matrix(rate, classes))
+        found.append(true_prevalence(given / given.sum(), matrices[-1], given.sum() ** 2 / square))
+    shares = totals.sum(axis=1) / totals.sum()
+    prevalence = shares @ np.array(found)
+    costs = _costs(class_weight, classes, prevalence, y, weight, comm)
+    noise = LabelNoise.of_sources(np.array(matrices), shares, costs, prevalence)
+    return noise, noise.weights[of_source, codes], of_source
+
+
+def _rates_of_sources(flip_rates: Any, names: list[Any]) -> list[Any]:
+    """The rates of each of these sources."""
+    if not isinstance(flip_rates, Mapping):
+        raise ValueError(
+            f"flip_rates={flip_rates!r} must be a dict by source here, such as {{'scraped': 0.4, 'audited': "
+            "0.0}; a value is a rate, a dict by class or a matrix"
+        )
+    unnamed = [name for name in names if name not in flip_rates]
+    if unnamed:
+        raise ValueError(
+            f"sample_domain has {unnamed[0]!r}, which flip_rates does not name: give it a rate, 0.0 for a source "
+            "whose labels are right"
+        )
+    unknown = sorted(set(flip_rates) - set(names), key=str)
+    if unknown:
+        raise ValueError(
+            f"flip_rates names {unknown[0]!r}, which is no source in sample_domain; the sources are {names!r}"
+        )
+    return [flip_rates[name] for name in names]
+
+
+def _costs(
+    class_weight: Any,
+    classes: NDArray[Any],
+    prevalence: Array,
+    y: NDArray[Any],
+    weight: Array,
+    comm: Communicator,
+) -> Array:
+    """The costs of true classes."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return balanced_costs(prevalence)
+    _class_factors(y, weight, class_weight, comm)  # checks it
+    costs = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
+    if not np.all(costs > 0.0):
+        raise ValueError(
+            f"class_weight={class_weight!r} with flip_rates must be above 0 for both classes, since rows of "
+            "each given label may truly be of either"
+        )
+    return costs
 
 
 def _noise_factors(
@@ -133,17 +226,7 @@ def _noise_factors(
     totals = sums_by_code(codes, weight, len(classes), comm)
     squares = reproducible_sum(weight * weight, comm)
     prevalence = true_prevalence(totals / totals.sum(), rates, totals.sum() ** 2 / squares)
-    costs = np.ones(len(classes))
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        costs = balanced_costs(prevalence)
-    elif class_weight is not None:
-        _class_factors(y, weight, class_weight, comm)  # checks it
-        costs = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
-        if not np.all(costs > 0.0):
-            raise ValueError(
-                f"class_weight={class_weight!r} with flip_rates must be above 0 for both classes, since rows of "
-                "each given label may truly be of either"
-            )
+    costs = _costs(class_weight, classes, prevalence, y, weight, comm)
     noise = LabelNoise.of_one_source(rates, costs, prevalence)
     return noise, noise.weights[0][codes] if len(classes) == 2 else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.io.parts import Part, parts_by_round
+from maboost.io.parts import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def to_lightgbm(model: Any) -> Booster:
     lightgbm.Booster
         ``predict(X, raw_score=True)`` is `decision_function`. ``predict(X)`` is the probability of
         the second class for two classes, and the votes again for more, as LightGBM's softmax has no
-        scale. ``predict(X, pred_contrib=True)`` are SHAP values of the votes.
+        scale, and for models with `flip_rates`, whose probabilities are corrected (with more than two classes
+        those are refused). ``predict(X, pred_contrib=True)`` are SHAP values of the votes.
         ``feature_importance("gain")`` is `feature_importances_`.
 
     Notes
@@ -79,6 +80,8 @@ def to_lightgbm(model: Any) -> Booster:
 def lightgbm_text(model: Any) -> str:
     """The model in LightGBM's text format."""
     rounds = parts_by_round(model, "to_lightgbm()")
+    if len(model.classes_) != 2:
+        refuse_noise(model, "to_lightgbm()")
     names = _names(model)
     known = _known(model, rounds)
     _check_codes(known, model)
@@ -91,7 +94,7 @@ def lightgbm_text(model: Any) -> str:
         "label_index=0",
         f"max_feature_idx={model.n_features_in_ - 1}",
     ]
-    if len(model.classes_) == 2:
+    if len(model.classes_) == 2 and model._noise is None:
         header.append(f"objective=binary sigmoid:{float(model.probability_scale_)!r}")
     header += [
         "feature_names=" + " ".join(names),

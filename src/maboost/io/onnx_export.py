@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.io.parts import Part, parts_by_round
+from maboost.io.parts import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def to_onnx(model: Any) -> ModelProto:
     except ImportError as error:
         raise ImportError("to_onnx() needs onnx: pip install 'maboost[onnx]'") from error
     rounds = parts_by_round(model, "to_onnx()")
+    refuse_noise(model, "to_onnx()")
     labels = _labels(model.classes_)
     asked = _set_columns(rounds)
     sets, tables = _set_answers(asked, rounds[0][0].rare) if asked else ([], [])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.learners.tree.predictor import Tree
 
-__all__ = ["Part", "parts_by_round"]
+__all__ = ["Part", "parts_by_round", "refuse_noise"]
 
 Array = NDArray[np.float64]
 
@@ -60,6 +60,16 @@ class Part:
     def leaves(self) -> NDArray[np.intp]:
         """The nodes that answer."""
         return np.flatnonzero(self.feature < 0)
+
+
+def refuse_noise(model: Any, target: str) -> None:
+    """Refuse probabilities that are corrected for flip rates, which the other format cannot state."""
+    if model._noise is not None:
+        raise ValueError(
+            f"{target} cannot write a model with flip_rates={model.flip_rates!r}: its probabilities are "
+            "corrected for wrong labels. Save the model by save(path), or export a model without flip_rates "
+            "and correct its probabilities by maboost.noise"
+        )
 
 
 def parts_by_round(model: Any, target: str) -> list[list[Part]]:

@@ -66,6 +66,35 @@ class LabelNoise:
         weights = weights_of_labels(rates, costs) if K == 2 else np.ones(K)
         return cls(rates[None], weights[None], np.ones(1), costs, prevalence)
 
+    @classmethod
+    def of_sources(cls, rates: Array, shares: Array, costs: Array, prevalence: Array) -> LabelNoise:
+        r"""The noise of sources that share P(x, y), each with its own rates; two classes.
+
+        The label weights of a source, divided by A, make its weighted error an unbiased estimate of the
+        error on true labels. Sources are combined by the square of their information
+
+        .. math:: \frac{A^2}{\alpha(1-\alpha)}
+
+        which is 1 for right labels and 0.04 for labels of which 40 % are flipped. Its first power would be the
+        inverse variance, right for averages; trees fit the noise of heavy rows besides, and the square was as
+        accurate or better on every table it was measured on.
+        """
+        keep = 1.0 - rates[:, 0, 1] - rates[:, 1, 0]  # 2 A
+        alpha = 0.5 * (1.0 - rates[:, 1, 0] + rates[:, 0, 1])
+        information = 0.25 * keep**2 / (alpha * (1.0 - alpha))
+        unbiased = np.array([weights_of_labels(T, costs) for T in rates]) / keep[:, None]
+        return cls(rates, unbiased * information[:, None] ** 2, shares, costs, prevalence)
+
+    @property
+    def trusted(self) -> NDArray[np.bool_]:
+        """Which sources have right labels only."""
+        right: NDArray[np.bool_] = np.all(self.rates == np.eye(self.n_classes), axis=(1, 2))
+        return right
+
+    def of_right_labels(self) -> LabelNoise:
+        """The same classes where all labels are right."""
+        return LabelNoise.of_one_source(np.eye(self.n_classes), self.costs, self.prevalence)
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""
