@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import means_under, tops_taken_out
@@ -19,6 +19,7 @@ __all__ = [
     "doubt_of_training",
     "log_loss",
     "probability_scale",
+    "softmax_of",
 ]
 
 Array = NDArray[np.float64]
@@ -97,6 +98,14 @@ def doubt_of_training(margins: Array, rows: BaseMeasure, expected_error: float) 
     wrong = rows.integral((margins.min(axis=1) <= 0.0).astype(np.float64))
     informative = 1.0 - wrong * classes / (classes - 1)
     return max(expected_error - wrong, 0.0) / informative if informative > 0.0 else 0.0
+
+
+def softmax_of(votes: Array) -> Array:
+    """Probabilities of all classes from scaled votes: one number a row for two classes, one a class for more."""
+    if votes.ndim == 1:
+        return np.column_stack([expit(-votes), expit(votes)])
+    found: Array = softmax(votes, axis=1)
+    return found
 
 
 def _push(margins: Array, scale: float) -> Array:

@@ -22,7 +22,7 @@ FILES = {
 
 def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:
     """What came out, for JSON: `facts` about the table, the certificate, and which files were written."""
-    c, suspects = model.certificate_, model.suspect_labels()
+    c = model.certificate_
     found: dict[str, Any] = {
         "booster": type(model).__name__,
         **facts,
@@ -32,9 +32,12 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
         "training_error": c.measured_error,
         "certified_error": c.error_bound,
         "certified_floor": c.floor,
-        "training_rows": len(suspects),
-        "suspect_labels": int(suspects["is_label_issue"].sum()),
+        "training_rows": len(model._evidence.rows),
     }
+    if options["suspects"] is not None or options["report"] is not None:  # they take a cross-fit
+        suspects = model.suspect_labels()
+        found["suspect_labels"] = int(suspects["is_label_issue"].sum())
+        found["wrong_labels"] = suspects.attrs.get("summary")
     if hasattr(model, "smoothness_"):
         found["smoothness"] = model.smoothness_
     scores = model.history_["val_error"]
@@ -76,8 +79,9 @@ def show(s: dict[str, Any]) -> None:
                 f"error {g['training_error']:.2%}, certified {at_most(g['certified_error'])} ({limit})",
             )
         )
-    if s["rounds"]:
-        rows.append(("suspect labels", f"{s['suspect_labels']} of {s['training_rows']}"))
+    if s["rounds"] and "suspect_labels" in s:
+        told = s["wrong_labels"] or f"{s['suspect_labels']} of {s['training_rows']}"
+        rows.append(("suspect labels", told))
     for key in FILES:
         if key in s:
             rows.append((key, s[key]))

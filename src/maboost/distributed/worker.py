@@ -162,7 +162,7 @@ def _fitted(
         warnings.simplefilter("always")
         model.fit(**rows)
     outcome.heard = [w.message for w in heard if isinstance(w.message, UserWarning)]
-    for of_this_shard in ("_comm", "_distribution", "_evidence"):
+    for of_this_shard in ("_comm", "_distribution", "_evidence", "_training"):
         model.__dict__.pop(of_this_shard, None)
     model.set_params(**order.params)
     return model

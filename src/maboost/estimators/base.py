@@ -355,6 +355,11 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         estimator = self._default_estimator()
         return isinstance(estimator, Pipeline) or bool(get_tags(estimator).input_tags.allow_nan)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without the training rows, which do not belong into a pickle."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training"}
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")
 

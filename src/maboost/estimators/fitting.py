@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import Certificate, GroupBound
@@ -23,6 +24,7 @@ from maboost.boosting.probabilities import (
     WATCHED_DOUBT,
     doubt_of_training,
     probability_scale,
+    softmax_of,
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.comm import (
@@ -43,7 +45,7 @@ from maboost.estimators.control import (
 from maboost.estimators.holdout import held_out, places
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
-from maboost.estimators.suspects import Evidence
+from maboost.estimators.suspects import Evidence, Suspicion
 from maboost.estimators.table import warn_of_rare
 from maboost.estimators.voting import Voting
 from maboost.estimators.weights import RowWeights
@@ -63,6 +65,7 @@ Array = NDArray[np.float64]
 
 
 # early_stopping="auto" and n_estimators="auto"
+_KEPT_ROWS = 50_000  # that are kept for suspect_labels()
 _MANY_ROWS, _ROUNDS, _ROUNDS_UNTIL_STOPPED = 10_000, 100, 300
 
 
@@ -125,6 +128,10 @@ class Fitting(Voting):
         self.classes_ = rows.classes
         self._noise = self._row_noise = rows.weights.noise
         self.flip_rates_ = self._rates_used()
+        for of_last in ("_training", "_suspected"):
+            self.__dict__.pop(of_last, None)
+        if rows.comm.size == 1 and not hasattr(rows.X, "blocks") and len(rows.y) <= _KEPT_ROWS:
+            self._training = rows
         validation = self._validation(*watching)
         stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
         self.early_stopping_ = self._stops_early(rows, validation)
@@ -416,6 +423,62 @@ class Fitting(Voting):
             self._distribution[rows.weights.kept] = share
             del share
         self._evidence = Evidence.of(run, rows.weights.kept)
+
+    def _suspicion(self, rows: TrainingRows, folds: int) -> Suspicion | None:
+        known = self.__dict__.get("_suspected")
+        if known is None or known.folds != folds:
+            votes = self._out_of_sample(rows, folds)
+            if votes is None:
+                return None
+            game = Game(rows.labels, len(self.classes_))
+            measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
+            margins = game.margins(votes).reshape(len(votes), game.width)
+            noise, weights = self._row_noise, rows.weights
+            q = softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
+            if noise is None:
+                known = Suspicion.without_rates(q, rows.labels, folds)
+            else:
+                p = noise.without_costs(noise.true_probabilities(q))
+                known = Suspicion.of(p, rows.labels, noise, weights.sources, folds)
+            self._suspected = known
+        return known
+
+    def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
+        """Votes on every row of fits without it; None where a part of the rows lacks a class."""
+        if not self._hypotheses or len(self.classes_) < 2:
+            return None
+        fold = np.minimum((folds * places(rows.X, seed=1)).astype(np.intp), folds - 1)
+        if any(classes_among(rows, fold != f) < len(self.classes_) for f in range(folds)):
+            return None
+        K = len(self.classes_)
+        votes = np.zeros(len(fold) if K == 2 else (len(fold), K))
+        for f in range(folds):
+            out = fold == f
+            if not out.any():
+                continue
+            model = self._for_fold()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # the fit itself has given them
+                model._boosted(
+                    replace(rows.where(~out), random_state=np.random.RandomState(0)),
+                    (None, None, None), None, None, None,
+                )  # fmt: skip
+            votes[out] = model._votes(rows.where(out).X)
+        return votes
+
+    def _for_fold(self) -> Any:
+        """A model like this one, for a part of the rows: as many rounds, and nothing beside the fit."""
+        model = clone(self).set_params(
+            n_estimators=max(self.n_iter_, 1), early_stopping=False, warm_start=False, checkpoint=None,
+            resume=False, target_error=None, max_seconds=None, random_state=0, verbose=0, **self._found(),
+        )  # fmt: skip
+        kept = ("_codes", "n_features_in_", "feature_names_in_", "_source_names")
+        vars(model).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        return model
+
+    def _found(self) -> dict[str, Any]:
+        """Parameters that the fit found, as it found them."""
+        return {}
 
     def _fitted_scale(self, run: Run) -> float:
         """The scale of the probabilities, from the validation rows or else from the training rows.

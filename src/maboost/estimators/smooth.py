@@ -316,6 +316,9 @@ class SmoothBoostClassifier(BoostingClassifier):
         self._expected_error = least
         return min(max(0.5 / max(least, 1e-9), 1.1), 50.0)
 
+    def _found(self) -> dict[str, Any]:
+        return {"smoothness": self.smoothness_, "noise_rate": None}
+
     def _error_to_expect(self) -> float:
         return max(self._expected_error, DOUBT)
 

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.loop import Run
+from maboost.learners.tree.predictor import simplex_rows
+from maboost.noise.corrections import wrong_given
+from maboost.noise.label_noise import LabelNoise
 
-__all__ = ["Evidence"]
+__all__ = ["Evidence", "Suspicion"]
 
 Array = NDArray[np.float64]
 
@@ -70,23 +73,167 @@ class Evidence:
         return np.flatnonzero(self.kept)
 
     def quality(self) -> Array:
-        """A number in [0, 1]: low for labels that round after round of pushing did not explain."""
+        """A number in [0, 1]: low for labels that round after round of weight did not explain."""
         return np.clip(0.5 + 0.25 * (self.margin + self.mean_margin), 0.0, 1.0)
 
-    def table(self, classes: NDArray[Any]) -> Any:
-        """As a data frame with cleanlab's column names, indexed by position."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("suspect_labels() needs pandas: pip install pandas") from error
-        quality = self.quality()
-        return pd.DataFrame(
-            {
-                "is_label_issue": (self.mean_margin <= 0.0) & (self.rounds > 0),
-                "label_quality": quality,
-                "given_label": classes[self.given],
-                "predicted_label": classes[self.predicted],
-                "mean_weight": self.mean_weight,
-            },
-            index=pd.Index(self.rows, name="row"),
-        ).sort_values("label_quality", kind="stable")
+    def table(self, classes: NDArray[Any], index: Any) -> Any:
+        """The trained rows as a data frame, from the margins of the fit itself."""
+        return _frame(
+            self.rows,
+            index,
+            is_label_issue=(self.mean_margin <= 0.0) & (self.rounds > 0),
+            label_quality=self.quality(),
+            probability_wrong=np.full(len(self.given), np.nan),
+            given_label=classes[self.given],
+            suggested_label=classes[self.predicted],
+            predicted_label=classes[self.predicted],
+            mean_weight=self.mean_weight,
+        )
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What out-of-sample probabilities say of given labels.
+
+    Attributes
+    ----------
+    wrong : array
+        The probability that each given label is wrong.
+    quality : array
+        What rows are ranked by; low is suspicious.
+    suggested, predicted : integer arrays
+        The most probable true class, knowing the given label, and without it.
+    rates : array of shape (n_sources, n_classes, n_classes)
+        P(given | true), given or estimated.
+    estimated : bool
+        Whether the rates are estimated, under the assumption that classes do not overlap.
+    folds : int
+        Parts of the cross-fit.
+    """
+
+    wrong: Array
+    quality: Array
+    suggested: NDArray[np.integer]
+    predicted: NDArray[np.integer]
+    rates: Array
+    estimated: bool
+    folds: int
+
+    @classmethod
+    def of(
+        cls,
+        p: Array,
+        given: NDArray[np.intp],
+        noise: LabelNoise,
+        sources: NDArray[np.intp] | None,
+        folds: int,
+    ) -> Suspicion:
+        """Under given flip rates, from probabilities of true classes."""
+        wrong = noise.wrong(p, given, sources)
+        of = np.zeros(len(given), dtype=np.intp) if sources is None else sources
+        suggested = np.argmax(p * noise.rates[of, :, given], axis=1)
+        return cls(wrong, 1.0 - wrong, suggested, p.argmax(axis=1), noise.rates, False, folds)
+
+    @classmethod
+    def without_rates(cls, q: Array, given: NDArray[np.intp], folds: int) -> Suspicion:
+        """Without flip rates, from probabilities of given labels.
+
+        A label is ranked by its probability less the mean probability of labels of its class, so that
+        classes that are hard to tell are not suspected as a whole.
+        """
+        rates = rates_of_separable_classes(q, given)
+        rows = np.arange(len(given))
+        own = q[rows, given]
+        typical = np.array([own[given == k].mean() for k in range(q.shape[1])])
+        quality = np.clip(0.5 + 0.5 * (own - typical[given]), 0.0, 1.0)
+        p = q
+        wrong = np.zeros(len(given))
+        if np.linalg.svd(rates, compute_uv=False)[-1] > 1e-6:
+            p = simplex_rows(np.linalg.solve(rates.T, q.T).T.astype(np.float64))
+            wrong = wrong_given(p, given, rates)
+        suggested = np.argmax(p * rates[:, given].T, axis=1)
+        return cls(wrong, quality, suggested, q.argmax(axis=1), rates[None], True, folds)
+
+    @property
+    def expected(self) -> float:
+        """The expected number of wrong labels under the rates."""
+        return float(self.wrong.sum())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A 95 % interval of the number of wrong labels, if the probabilities are right.
+
+        The number is then a sum of independent trials; the interval says nothing of errors of the rates.
+        """
+        spread = 1.96 * float(np.sqrt(np.sum(self.wrong * (1.0 - self.wrong))))
+        return max(self.expected - spread, 0.0), min(self.expected + spread, float(len(self.wrong)))
+
+    def summary(self) -> str:
+        """The number of wrong labels in a sentence."""
+        total, number = f"{len(self.wrong):,}", f"{round(self.expected):,}"
+        if self.estimated:
+            return (
+                f"The number of wrong labels is not known without flip rates; if the classes did not overlap, it "
+                f"would be about {number} of {total}, and it is less where they do."
+            )
+        low, high = self.interval
+        return f"About {number} of {total} labels are wrong ({round(low):,} to {round(high):,} under the given rates)."
+
+    def table(
+        self,
+        kept: NDArray[np.bool_],
+        given: NDArray[np.intp],
+        evidence: Evidence,
+        classes: NDArray[Any],
+        index: Any,
+    ) -> Any:
+        """The rows as a data frame; `kept` says which of those given to `fit` they are."""
+        weight = np.full(len(kept), np.nan)
+        weight[evidence.kept] = evidence.mean_weight
+        frame = _frame(
+            np.flatnonzero(kept),
+            index,
+            is_label_issue=self.wrong > 0.5,
+            label_quality=self.quality,
+            probability_wrong=self.wrong,
+            given_label=classes[given],
+            suggested_label=classes[self.suggested],
+            predicted_label=classes[self.predicted],
+            mean_weight=weight[kept],
+        )
+        frame.attrs |= {
+            "expected_wrong": self.expected, "interval": self.interval, "summary": self.summary(),
+            "folds": self.folds,
+        }  # fmt: skip
+        return frame
+
+
+def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
+    """P(given | true) if classes do not overlap: Northcutt, Jiang and Chuang (2021), "Confident learning".
+
+    A row counts as truly of the class whose probability is the largest of those that are above the mean
+    probability of rows given that class.
+    """
+    K = q.shape[1]
+    threshold = np.array([q[given == k, k].mean() for k in range(K)])
+    above = q >= threshold
+    believed = np.argmax(np.where(above, q, -1.0), axis=1)
+    sure = above.any(axis=1)
+    counts = np.zeros((K, K))
+    np.add.at(counts, (given[sure], believed[sure]), 1.0)
+    counts += np.eye(K) * (counts.sum(axis=1, keepdims=True) == 0.0)
+    joint = counts / counts.sum(axis=1, keepdims=True) * np.bincount(given, minlength=K)[:, None]
+    joint += np.eye(K) * (joint.sum(axis=0) == 0.0)
+    rates: Array = (joint / joint.sum(axis=0)).T
+    return rates
+
+
+def _frame(rows: NDArray[np.intp], index: Any, **columns: Any) -> Any:
+    """A data frame, the most suspicious row first; `index` is that of the user's rows, if they have one."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("suspect_labels() needs pandas: pip install pandas") from error
+    labels = pd.Index(rows, name="row") if index is None else index[rows]
+    frame = pd.DataFrame(columns, index=labels)
+    return frame.sort_values("label_quality", kind="stable")

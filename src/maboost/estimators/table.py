@@ -30,6 +30,7 @@ __all__ = [
     "float_values",
     "frame_columns",
     "in_order",
+    "pandas_index",
     "rare_categories",
     "warn_of_rare",
 ]
@@ -443,6 +444,12 @@ def _declared_order(column: Series[Any]) -> list[Any] | None:
         return None
     parts = native.unify_dictionaries().chunks
     return parts[0].dictionary.to_pylist() if parts else []
+
+
+def pandas_index(X: Any) -> Any:
+    """The index of a pandas frame; None for anything else."""
+    index = getattr(X, "index", None)
+    return index if type(X).__module__.startswith("pandas") else None
 
 
 def in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:

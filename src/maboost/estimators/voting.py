@@ -6,7 +6,8 @@ import copy
 import os
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,7 +23,8 @@ from maboost.boosting.history import History
 from maboost.data.files import TableError
 from maboost.data.stored import is_stored, named_column
 from maboost.estimators.labels import label_array, unknown_labels
-from maboost.estimators.table import CategoryCodes, rare_categories
+from maboost.estimators.suspects import Suspicion
+from maboost.estimators.table import CategoryCodes, pandas_index, rare_categories
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
@@ -249,24 +251,65 @@ class Voting:
         """The sum of the steps, added up in their order as in the history; 1 without any."""
         return float(np.cumsum(self.estimator_weights_)[-1]) if len(self) else 1.0
 
-    def suspect_labels(self) -> Any:
+    def suspect_labels(self, cv: int | Literal["auto"] | None = "auto") -> Any:
         """The training rows, those first whose labels look wrong.
 
-        A booster pushes on a row by giving it weight for as long as its margin is small; a label that
-        stays wrong however hard it is pushed is suspicious. The quality of a label is the row's margin,
-        half of it after the last round and half the mean over all rounds, from -1..1 to 0..1; a label is
-        an issue if the mean over the rounds is not positive (the last vote may still have come round to it).
-        All rounds that were run count, also those after the best one, which `early_stopping` does not
-        keep; without any round no label is an issue.
+        The model cannot judge labels it was fitted on, so the rows are cross-fitted: the booster is fitted
+        `cv` times more, each time without a part of the rows, and each row is judged by the fit without it.
+        That takes about cv - 1 times the time of the fit. Rows of equal content are in one part.
+
+        With `flip_rates` a label gets the probability that it is wrong, and their sum is the expected number
+        of wrong labels. Without them labels are ranked by their probability, less the mean of their
+        class; the probabilities then rest on rates that assume that the classes do not overlap, and are too large
+        where they do.
+
+        Parameters
+        ----------
+        cv : int, "auto" or None, default="auto"
+            Parts of the cross-fit. "auto" is 5 for at most 50,000 rows in memory, and None otherwise. None uses
+            the margins of the fit itself, which hardly tells wrong labels from hard rows.
 
         Returns
         -------
         DataFrame
-            With cleanlab's columns `is_label_issue`, `label_quality` (0 to 1, low is suspicious),
-            `given_label` and `predicted_label` (the vote of all rounds that were run), and the row's `mean_weight` over the rounds (1 is its
-            own share); indexed by the position of the row in X, the most suspicious first.
+            The most suspicious row first, with the index of X if that is a pandas frame, and otherwise the
+            position of the row:
+
+            - `is_label_issue`: the label is more probably wrong than right;
+            - `label_quality`: 0 to 1, low is suspicious; the order of the rows;
+            - `probability_wrong`: NaN without cross-fit;
+            - `given_label`, and `suggested_label`, the most probable true class;
+            - `predicted_label`: the prediction, which does not know the given label;
+            - `mean_weight`: the row's mean weight over the rounds, in multiples of its share; NaN for rows held
+              out by early stopping.
+
+            ``attrs["summary"]`` has the expected number of wrong labels in words, with a 95 % interval that
+            holds if the probabilities are right; ``attrs["expected_wrong"]`` and ``attrs["interval"]`` have
+            the numbers.
         """
-        return self._per_row("_evidence", "suspect_labels()").table(self.classes_)
+        return self._suspects(cv)
+
+    def _suspects(self, cv: Any, by_position: bool = False) -> Any:
+        evidence = self._per_row("_evidence", "suspect_labels()")
+        if cv is not None and cv != "auto" and (not isinstance(cv, Integral) or cv < 2):
+            raise ValueError(f"cv must be a whole number of at least 2, 'auto' or None, got {cv!r}")
+        rows = self.__dict__.get("_training")
+        if rows is None and isinstance(cv, Integral):
+            raise ValueError(
+                f"cv={cv!r} needs the training rows, which are kept for at most 50,000 rows in memory, and not "
+                "in pickles: ask the fitted model itself, or use cross_val_predict and maboost.noise"
+            )
+        index = None if rows is None or by_position else pandas_index(rows.given)
+        found = None
+        if rows is not None and cv is not None:
+            found = self._suspicion(rows, 5 if cv == "auto" else int(cv))
+        if rows is None or found is None:
+            return evidence.table(self.classes_, index)
+        return found.table(rows.weights.kept, rows.labels, evidence, self.classes_, index)
+
+    def _suspicion(self, rows: Any, folds: int) -> Suspicion | None:
+        """What a cross-fit says of the labels; None where there is nothing to tell."""
+        raise NotImplementedError
 
     def _per_row(self, what: str, name: str) -> Any:
         check_is_fitted(self)
@@ -345,7 +388,7 @@ class Voting:
             first.history_, f"the first {stop} of {len(self)} rounds"
         )
         first.n_iter_ = first.best_iteration_ = stop
-        for per_row in ("_distribution", "_evidence", "_resume"):
+        for per_row in ("_distribution", "_evidence", "_resume", "_training", "_suspected"):
             first.__dict__.pop(per_row, None)
         return first
 

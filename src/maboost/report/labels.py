@@ -174,6 +174,14 @@ def suspect_section(subject: Subject) -> Section:
 
 
 def _explained(subject: Subject) -> str:
+    if "summary" in subject.suspects.attrs:
+        folds = subject.suspects.attrs["folds"]
+        return (
+            f"{subject.suspects.attrs['summary']} Every label was judged by a booster that was not fitted on it: "
+            f"the rows were cross-fitted in {folds} parts. The quality of a label is low where it looks wrong, and a "
+            "label is an issue if it is more probably wrong than right. The weight is the row's mean weight over the "
+            "rounds; 1 is its own share. Rows are counted from 0."
+        )
     run = len(subject.model.history_)
     kept = f" All {run} rounds that were run count, not only the {subject.rounds} of the model."
     return (
@@ -219,7 +227,7 @@ def _suspect_table(subject: Subject, shown: Any) -> Table:
             cell(predicted, "label"),
             number_cell(float(weight), f"{weight:.3g}"),
         ]
-        for position, issue, quality, given, predicted, weight in shown.itertuples()
+        for position, issue, quality, _, given, _, predicted, weight in shown.itertuples()
     ]
     if subject.training is not None:
         positions = shown.index.tolist()

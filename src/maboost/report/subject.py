@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.data.stored import refuse_stored
+from maboost.estimators.combined import CombinedBoostClassifier
 from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
 from maboost.report.rows import Rows, rows_of
@@ -120,7 +121,7 @@ class Subject:
         if not len(self.model.history_):
             return None, _NO_ROUNDS
         try:
-            return self.model.suspect_labels(), ""
+            return self.model._suspects("auto", by_position=True), ""
         except AttributeError:
             return None, _NO_EVIDENCE
         except ImportError:
@@ -152,7 +153,8 @@ class Subject:
         """Positions of the rows that were trained on; None if the model does not know."""
         if self.suspects is None:
             return None
-        return np.sort(self.suspects.index.to_numpy())
+        rows: NDArray[np.intp] = self.model._per_row("_evidence", "write_report").rows
+        return rows
 
     @cached_property
     def features_shown(self) -> list[int]:
@@ -181,7 +183,8 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
             f"X has {rows.shape[0]} rows, but the model was fitted on {len(remembered)}: give the rows "
             "of the fit, all of them and in their order"
         )
-    weights = row_weights(X, labels, weight, _class_weight(model, labels))
+    rates = None if isinstance(model, CombinedBoostClassifier) else model.flip_rates  # by source
+    weights = row_weights(X, labels, weight, _class_weight(model, labels), flip_rates=rates)
     unknown = unknown_labels(labels[weights.kept], model.classes_)
     if unknown:
         raise ValueError(

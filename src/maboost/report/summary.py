@@ -196,6 +196,11 @@ def _on_new_rows(subject: Subject) -> str:
 def _labels(subject: Subject) -> str:
     if subject.suspects is None:
         return subject.why_no_suspects
+    if "summary" in subject.suspects.attrs:
+        return (
+            f"{subject.suspects.attrs['summary']} Have a person check the most suspicious first; an unusual row with "
+            "a right label looks the same."
+        )
     found, total = int(subject.suspects["is_label_issue"].sum()), len(subject.suspects)
     if not found:
         return f"None of the {total:,} training labels looks wrong."
