@@ -31,12 +31,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maboost.learners.tree.predictor import simplex_rows
+from maboost.noise.rates import EstimatedRates
 
 __all__ = ["corrected_probabilities", "label_weights", "probability_wrong", "transition_matrix"]
 
 Array = NDArray[np.float64]
 
 _SINGULAR = 1e-6  # a smallest singular value below it leaves nothing to learn
+_INSIDE = (
+    1e-7  # the least probability of a true class: no log loss is infinite, even in single precision
+)
 
 
 def transition_matrix(flip_rates: Any, classes: Any) -> Array:
@@ -44,11 +48,11 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
 
     Parameters
     ----------
-    flip_rates : dict, float or array of shape (n_classes, n_classes)
-        A rate by class (classes not named: 0), one rate for all classes, or the matrix itself with a row for
-        each true class. A rate spreads evenly over the other classes.
+    flip_rates : dict, float, array of shape (n_classes, n_classes) or EstimatedRates
+        A rate by class (classes not named: 0), one rate for all classes, the matrix itself with a row for
+        each true class, or an estimate. A rate spreads evenly over the other classes.
     classes : array-like of shape (n_classes,)
-        The sorted classes.
+        The classes, in the order of the rows and columns.
 
     Returns
     -------
@@ -68,16 +72,17 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
     """
     names = np.asarray(classes).tolist()
     K = len(names)
-    if isinstance(flip_rates, Mapping):
+    if isinstance(flip_rates, EstimatedRates):
+        T = flip_rates.ordered(names)
+    elif isinstance(flip_rates, Mapping):
         unknown = sorted(set(flip_rates) - set(names), key=str)
         if unknown:
             raise ValueError(
                 f"flip_rates names {unknown[0]!r}, which is no class; the classes are {names!r}"
             )
-        T = _spread({name: _rate(value, name) for name, value in flip_rates.items()}, names)
+        T = spread_evenly([_rate(flip_rates.get(name, 0.0), name) for name in names])
     elif isinstance(flip_rates, Real) and not isinstance(flip_rates, bool):
-        rate = _rate(flip_rates, None)
-        T = _spread(dict.fromkeys(names, rate), names)
+        T = spread_evenly([_rate(flip_rates, None)] * K)
     else:
         T = _matrix(flip_rates, K)
     if K == 2 and T[0, 1] + T[1, 0] >= 1.0:
@@ -100,13 +105,14 @@ def _rate(value: Any, name: Any) -> float:
     return float(value)
 
 
-def _spread(rates: Mapping[Any, float], names: list[Any]) -> Array:
-    K = len(names)
-    T = np.eye(K)
-    for j, name in enumerate(names):
-        if K > 1 and name in rates:
-            T[j] = rates[name] / (K - 1)
-            T[j, j] = 1.0 - rates[name]
+def spread_evenly(rates: ArrayLike) -> Array:
+    """The matrix of P(given | true) where the flips of a class are equally often to each other class."""
+    rates = np.asarray(rates, dtype=np.float64)
+    K = len(rates)
+    if K == 1:
+        return np.ones((1, 1))
+    T: Array = np.repeat(rates[:, None] / (K - 1), K, axis=1)
+    np.fill_diagonal(T, 1.0 - rates)
     return T
 
 
@@ -125,7 +131,8 @@ def _matrix(flip_rates: Any, K: int) -> Array:
             f"flip_rates as a matrix must have rows P(given | true) that are at least 0 and sum to 1, got "
             f"{flip_rates!r}"
         )
-    return T / T.sum(axis=1, keepdims=True)
+    rows: Array = T / T.sum(axis=1, keepdims=True)
+    return rows
 
 
 def label_weights(
@@ -161,8 +168,40 @@ def label_weights(
             "probabilities"
         )
     T = transition_matrix(flip_rates, names)
-    costs = [float((class_weight or {}).get(name, 1.0)) for name in names.tolist()]
-    return weights_of_labels(T, np.array(costs))[np.searchsorted(names, labels)]
+    costs = _costs(class_weight, names.tolist())
+    return weights_of_labels(T, costs)[class_positions(labels, names, "y")]
+
+
+def _costs(class_weight: Any, names: list[Any]) -> Array:
+    """The cost of each true class."""
+    if class_weight is None:
+        return np.ones(len(names))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight must be None or a dict of costs of true classes, got {class_weight!r}"
+        )
+    unknown = sorted(set(class_weight) - set(names), key=str)
+    if unknown:
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is no class; the classes are {names!r}"
+        )
+    costs = np.array([class_weight.get(name, 1.0) for name in names], dtype=np.float64)
+    if not (np.all(np.isfinite(costs)) and np.all(costs >= 0.0)):
+        raise ValueError(f"class_weight must hold finite costs of at least 0, got {class_weight!r}")
+    return costs
+
+
+def class_positions(labels: NDArray[Any], names: NDArray[Any], parameter: str) -> NDArray[np.intp]:
+    """The position of each label among the classes `names`, in any order."""
+    order = np.argsort(names)
+    found = np.searchsorted(names, labels, sorter=order)
+    positions: NDArray[np.intp] = order[np.minimum(found, len(names) - 1)]
+    unknown = labels[names[positions] != labels]
+    if len(unknown):
+        raise ValueError(
+            f"{parameter} holds {unknown[0].item()!r}, which is no class; the classes are {names.tolist()!r}"
+        )
+    return positions
 
 
 def weights_of_labels(T: Array, costs: Array) -> Array:
@@ -179,14 +218,15 @@ def weights_of_labels(T: Array, costs: Array) -> Array:
 def corrected_probabilities(q: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
     r"""Probabilities of true classes from those of given labels.
 
-    Two classes: :math:`p = (q - \rho_-)/(1 - \rho_+ - \rho_-)`, clipped to [0, 1]. More classes:
-    :math:`T^{-\top} q`, projected to the probability simplex.
+    Two classes: :math:`p = (q - \rho_-)/(1 - \rho_+ - \rho_-)`. More classes: :math:`T^{-\top} q`, projected to
+    the probability simplex. Probabilities stay at least 1e-7 inside (0, 1): clipping happens often, since q is
+    an estimate, and a true label must never have the log loss infinity.
 
     Parameters
     ----------
     q : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Probabilities of given labels, as a classifier fitted on them gives; with one column those of the
-        second class.
+        Probabilities of given labels, as a classifier fitted on them gives; with one dimension those
+        of the second class.
     flip_rates : dict, float or array of shape (n_classes, n_classes)
         As in :func:`transition_matrix`.
     classes : array-like, optional
@@ -198,16 +238,40 @@ def corrected_probabilities(q: ArrayLike, flip_rates: Any, *, classes: Any = Non
 
     Examples
     --------
-    >>> corrected_probabilities([0.3, 0.6], {1: 0.4})
+    >>> corrected_probabilities([0.3, 0.6], {1: 0.4}).round(3)
     array([0.5, 1. ])
     """
+    rows = class_probabilities(q)
+    p = true_probabilities(rows, _of_columns(flip_rates, rows, classes))
+    return p if np.ndim(q) == 2 else p[:, 1]
+
+
+def class_probabilities(q: ArrayLike) -> Array:
+    """The probabilities as an array of shape (n_rows, n_classes), checked."""
     q = np.asarray(q, dtype=np.float64)
-    T = _of_columns(flip_rates, q, classes)
-    if q.ndim == 1 or q.shape[1] == 2:
-        one = q if q.ndim == 1 else q[:, 1]
-        p = np.clip((one - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0]), 0.0, 1.0)
-        return p if q.ndim == 1 else np.column_stack([1.0 - p, p])
-    return simplex_rows(np.linalg.solve(T.T, q.T).T)
+    if q.ndim == 1:
+        q = np.column_stack([1.0 - q, q])
+    if q.ndim != 2 or q.shape[1] < 2:
+        raise ValueError(
+            "q must have the shape (n_rows,), for two classes, or (n_rows, n_classes), got shape "
+            f"{q.shape}"
+        )
+    if not (np.all(q >= 0.0) and np.all(q <= 1.0)):  # NaN fails, too
+        raise ValueError("q must hold probabilities in [0, 1]")
+    if not np.allclose(q.sum(axis=1), 1.0, rtol=0.0, atol=1e-3):
+        raise ValueError("each row of q must sum to 1")
+    return q
+
+
+def true_probabilities(q: Array, T: Array) -> Array:
+    """The probabilities of true classes, inside (0, 1)."""
+    if T.shape == (2, 2):
+        p = (q[:, 1] - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0])
+        p = np.clip(p, _INSIDE, 1.0 - _INSIDE)
+        return np.column_stack([1.0 - p, p])
+    rows = np.maximum(simplex_rows(np.linalg.solve(T.T, q.T).T), _INSIDE)
+    inside: Array = rows / rows.sum(axis=1, keepdims=True)
+    return inside
 
 
 def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
@@ -234,13 +298,12 @@ def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: A
     >>> probability_wrong([0.3, 0.3], [0, 1], {1: 0.4}).round(3)  # no label 1 is wrong
     array([0.286, 0.   ])
     """
-    q, labels = np.asarray(q, dtype=np.float64), np.asarray(y)
+    rows, labels = class_probabilities(q), np.asarray(y)
+    if labels.shape != (len(rows),):
+        raise ValueError(f"q has {len(rows)} rows, but y has the shape {labels.shape}")
     names = np.unique(labels) if classes is None else np.asarray(classes)
-    T = _of_columns(flip_rates, q, names)
-    p = corrected_probabilities(q, T)
-    if p.ndim == 1:
-        p = np.column_stack([1.0 - p, p])
-    return wrong_given(p, np.searchsorted(names, labels), T)
+    T = _of_columns(flip_rates, rows, names)
+    return wrong_given(true_probabilities(rows, T), class_positions(labels, names, "y"), T)
 
 
 def wrong_given(p: Array, given: NDArray[np.intp], T: Array) -> Array:
@@ -254,7 +317,7 @@ def wrong_given(p: Array, given: NDArray[np.intp], T: Array) -> Array:
 
 
 def _of_columns(flip_rates: Any, q: Array, classes: Any) -> Array:
-    K = 2 if q.ndim == 1 else q.shape[1]
+    K = q.shape[1]
     names = np.arange(K) if classes is None else np.asarray(classes)
     if len(names) != K:
         raise ValueError(f"q has probabilities of {K} classes, but classes are {names.tolist()!r}")
