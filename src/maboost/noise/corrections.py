@@ -269,7 +269,8 @@ def true_probabilities(q: Array, T: Array) -> Array:
         p = (q[:, 1] - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0])
         p = np.clip(p, _INSIDE, 1.0 - _INSIDE)
         return np.column_stack([1.0 - p, p])
-    rows = np.maximum(simplex_rows(np.linalg.solve(T.T, q.T).T), _INSIDE)
+    unmixed: Array = np.linalg.solve(T.T, q.T).T
+    rows = np.maximum(simplex_rows(unmixed), _INSIDE)
     inside: Array = rows / rows.sum(axis=1, keepdims=True)
     return inside
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, betaincinv, chdtri
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from maboost.noise.corrections import (
     Array,
@@ -244,8 +244,11 @@ def flip_rates_from_probabilities(
             f"no trusted row is truly {names[missing[0]].item()!r}, so the flip rates are unknown; add "
             "trusted rows of each class"
         )
-    log_likelihood = _log_likelihood(q, truth)
-    best = _maximum(log_likelihood, _start(log_likelihood, len(names)))
+    order = np.lexsort(
+        (*q.T, truth)
+    )  # sums, and so the estimate, must not depend on the order of rows
+    log_likelihood = _log_likelihood(q[order], truth[order])
+    best = _maximum(log_likelihood, _start(log_likelihood, np.full(len(names), 0.1)))
     lowest, highest = _profile_intervals(log_likelihood, best, confidence)
     return _estimated(names.tolist(), best, lowest, highest, confidence, len(truth), "trusted rows")
 
@@ -307,10 +310,10 @@ def flip_rates_from_trusted(
 
     if calibration not in ("isotonic", "sigmoid", None):
         raise ValueError(f"calibration must be 'isotonic', 'sigmoid' or None, got {calibration!r}")
-    if not is_classifier(classifier):
+    if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "get_params"):
         raise ValueError(
-            f"classifier must be a scikit-learn classifier, got {classifier!r}; with probabilities, use "
-            "flip_rates_from_probabilities"
+            f"classifier must be a scikit-learn classifier with predict_proba, got {classifier!r}; if you have "
+            "probabilities already, use flip_rates_from_probabilities"
         )
     if classifier.get_params().get("flip_rates") is not None:
         raise ValueError(
@@ -377,28 +380,45 @@ def _check_confidence(confidence: Any) -> None:
 def _log_likelihood(q: Array, truth: NDArray[np.intp]) -> Callable[[Array], float]:
     """The log-likelihood of rates; -inf where they leave nothing to learn."""
     rows, K = np.arange(len(q)), q.shape[1]
-    highest = (K - 1) / K
+    own = q[rows, truth]
 
-    def log_likelihood(rates: Array) -> float:
-        if np.any(rates < 0.0) or (
-            rates.sum() >= 0.999 if K == 2 else np.any(rates >= 0.999 * highest)
-        ):
+    def of_two(rates: Array) -> float:
+        """The general form in closed form: intervals take thousands of evaluations."""
+        left = 1.0 - rates[0] - rates[1]
+        if rates[0] < 0.0 or rates[1] < 0.0 or left <= 0.001:
             return -np.inf
-        p = true_probabilities(q, spread_evenly(rates))
-        return float(np.sum(np.log(np.maximum(p[rows, truth], _FLOOR))))
+        p = (own - rates[1 - truth]) / left
+        return float(np.sum(np.log(np.minimum(np.maximum(p, _FLOOR), 1.0))))
 
-    return log_likelihood
+    def of_more(rates: Array) -> float:
+        if np.any(rates < 0.0) or np.any(rates >= 0.999 * (K - 1) / K):
+            return -np.inf
+        p = true_probabilities(q, spread_evenly(rates))[rows, truth]
+        return float(np.sum(np.log(np.maximum(p, _FLOOR))))
+
+    return of_two if K == 2 else of_more
 
 
-def _start(log_likelihood: Callable[[Array], float], K: int) -> Array:
-    """The best point of a grid; with more than two classes, of a search over one rate at a time."""
-    grid = np.linspace(0.0, (K - 1) / K if K > 2 else 1.0, 26)[:-1]
-    if K == 2:
-        points = [np.array([a, b]) for a in grid for b in grid if a + b < 0.999]
-        return max(points, key=log_likelihood)
-    best = max((np.full(K, rate) for rate in grid), key=log_likelihood)
-    for _ in range(3):
-        for j in range(K):
+def _start(
+    log_likelihood: Callable[[Array], float], rates: Array, fixed: int | None = None
+) -> Array:
+    """The best rates found on grids: near the maximum, of which clipping can make several local ones.
+
+    Two free rates of two are searched together, others one at a time, from `rates` on.
+    """
+    K = len(rates)
+    grid = np.linspace(0.0, (K - 1) / K if K > 2 else 1.0, 41)[:-1]
+    if K == 2 and fixed is None:
+        best = max(
+            (np.array([a, b]) for a in grid for b in grid if a + b < 0.999), key=log_likelihood
+        )
+        fine = np.arange(-6, 7) * 0.005
+        around = [np.maximum(best + np.array([a, b]), 0.0) for a in fine for b in fine]
+        return max(around, key=log_likelihood)
+    best = rates
+    free = [j for j in range(K) if j != fixed]
+    for _ in range(3 if len(free) > 1 else 1):
+        for j in free:
             points = [np.where(np.arange(K) == j, rate, best) for rate in grid]
             best = max([best, *points], key=log_likelihood)
     return best
@@ -455,10 +475,12 @@ def _profile_intervals(
             start[j] = value
             if K == 2:
                 start[1 - j] = min(start[1 - j], 0.998 - value)
+            if K == 2:
+                start = _start(log_likelihood, start, fixed=j)
             found = log_likelihood(_maximum(log_likelihood, start, fixed=j))
-            return max(found - level, -1e6)
+            return float(max(found - level, -1e6))
 
         for end, bounds in ((0.0, lowest), (0.998 if K == 2 else 0.998 * (K - 1) / K, highest)):
             at_end = height(end)
-            bounds[j] = end if at_end >= 0.0 else brentq(height, best[j], end, xtol=1e-4)
+            bounds[j] = end if at_end >= 0.0 else brentq(height, best[j], end, xtol=5e-4)
     return lowest, highest
