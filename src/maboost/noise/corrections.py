@@ -269,7 +269,7 @@ def true_probabilities(q: Array, T: Array) -> Array:
         p = (q[:, 1] - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0])
         p = np.clip(p, _INSIDE, 1.0 - _INSIDE)
         return np.column_stack([1.0 - p, p])
-    unmixed: Array = np.linalg.solve(T.T, q.T).T
+    unmixed = np.asarray(np.linalg.solve(T.T, q.T).T, dtype=np.float64)
     rows = np.maximum(simplex_rows(unmixed), _INSIDE)
     inside: Array = rows / rows.sum(axis=1, keepdims=True)
     return inside

@@ -428,7 +428,7 @@ def _maximum(
     log_likelihood: Callable[[Array], float], start: Array, fixed: int | None = None
 ) -> Array:
     """The best rates near `start`, one of them fixed."""
-    from scipy.optimize import minimize  # not needed by `import maboost`
+    from scipy.optimize import minimize, minimize_scalar  # not needed by `import maboost`
 
     free = np.array([j for j in range(len(start)) if j != fixed])
 
@@ -438,6 +438,14 @@ def _maximum(
         found = log_likelihood(rates)
         return -found if np.isfinite(found) else 1e300
 
+    if len(free) == 1:
+        # the simplex takes several times as long; this search never tries the ends of its interval
+        at = float(start[free[0]])
+        around = (max(at - 0.025, 0.0), at + 0.025)
+        nearby = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-4})
+        other = start.copy()
+        other[free] = nearby.x
+        return max(start, other, key=log_likelihood)
     # its own first simplex is empty where the start is 0
     steps = np.where(start[free] < 0.5, 0.03, -0.03)
     simplex = np.vstack([start[free], start[free] + np.diag(steps)])
@@ -475,12 +483,12 @@ def _profile_intervals(
             start[j] = value
             if K == 2:
                 start[1 - j] = min(start[1 - j], 0.998 - value)
-            if K == 2:
                 start = _start(log_likelihood, start, fixed=j)
             found = log_likelihood(_maximum(log_likelihood, start, fixed=j))
             return float(max(found - level, -1e6))
 
-        for end, bounds in ((0.0, lowest), (0.998 if K == 2 else 0.998 * (K - 1) / K, highest)):
+        limit = 0.998 if K == 2 else 0.998 * (K - 1) / K
+        for end, bounds in ((0.0, lowest), (max(limit, best[j]), highest)):
             at_end = height(end)
             bounds[j] = end if at_end >= 0.0 else brentq(height, best[j], end, xtol=5e-4)
     return lowest, highest
