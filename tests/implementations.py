@@ -15,7 +15,9 @@ from maboost.mirror import (
     Orthant,
     Regularizer,
     Simplex,
+    SourceCapped,
 )
+from maboost.mirror.domains import SourceCaps
 
 
 @dataclass
@@ -65,6 +67,11 @@ DOMAINS = [
     CappedSimplex(1.0),
     CappedSimplex(3.0),
     CappedSimplex(np.array([0.5, np.inf, 2.0, 2.0, 2.0, 5.0, 1.0, 1.0, 1.0, 3.0, 3.0, np.inf])),
+    SourceCapped(np.arange(12) % 3, np.array([1.0, 0.3, 0.2])),
+    SourceCapped(np.arange(12) % 3, np.array([0.5, 0.2, 0.3]), 3.0),  # they sum to one
+    SourceCapped(
+        np.arange(12) // 6, np.array([0.4, 0.9]), np.where(np.arange(12) % 2, 1.5, np.inf)
+    ),
     Orthant(),
     Hypercube(),
 ]
@@ -82,6 +89,18 @@ BOOSTERS = [
     maboost("entropy", CappedSimplex(3.0), step="paper", via=Simplex()),
     smooth(2.0, learning_rate=0.3, trim="auto"),
     combined(np.where(np.arange(150) < 60, np.inf, 4.0)),
+    *(
+        combined(
+            np.where(np.arange(150) < 60, 4.0, np.inf),
+            regularizer,
+            update,
+            step,
+            sources=SourceCaps(np.arange(150) // 60, np.array([1.0, 0.3, 0.1])),
+        )  # fmt: skip
+        for regularizer in (Entropy(), Euclidean(), FermiDirac(4.0), Elastic())
+        for update in ("active", "lazy")
+        for step in ("paper", "corrective")
+    ),
     sparseboost(),
     sparseboost(kappa=0.5, step="paper"),
     sparseboost(kappa=0.5, l1_decay=0.5),

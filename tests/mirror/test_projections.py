@@ -126,10 +126,16 @@ def solver_settings() -> clarabel.DefaultSettings:
 
 
 def row_limits(domain: Domain, measure: BaseMeasure) -> tuple[np.ndarray, np.ndarray]:
-    """A, b with A u <= b: the caps on the rows' totals."""
+    """A, b with A u <= b: the caps on the rows' totals, and the largest masses of sources."""
     caps = np.broadcast_to(domain.row_caps(), (measure.rows,))
     totals = np.kron(np.eye(measure.rows), np.full((1, measure.width), 1.0 / measure.width))
-    return totals[np.isfinite(caps)], caps[np.isfinite(caps)]
+    A, b = totals[np.isfinite(caps)], caps[np.isfinite(caps)]
+    limits = domain.source_caps()
+    if limits is not None:
+        of_source = np.arange(limits.masses.size)[:, None] == limits.sources
+        A = np.vstack([A, (of_source * measure.rows_base) @ totals])
+        b = np.concatenate([b, limits.masses])
+    return A, b
 
 
 def by_quadratic_program(domain: Domain, theta: np.ndarray, measure: BaseMeasure) -> np.ndarray:

@@ -111,6 +111,10 @@ class ErrorBound:
     was computed, and these are at most a multiple of the sums in :class:`Totals`: :meth:`certified` is the
     total gain less a bound on all rounding errors.
 
+    Sources with a largest mass below one (:class:`maboost.mirror.SourceCapped`) may be wrong everywhere, so that
+    their base mass is added to a bound of the others. The run then starts at
+    :math:`u_1 = \Pi_S(1) \ne 1`, and :math:`G + B_R(u_1, 1)` takes the place of :math:`G`.
+
     >>> import numpy as np
     >>> from maboost.boosting import smooth
     >>> bound = ErrorBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
@@ -123,6 +127,8 @@ class ErrorBound:
     width: int
     floor: float
     squares: bool = False  # whether the state s of the orthant bounds the error
+    uncertified: float = 0.0  # base mass of the sources with a largest mass below one
+    start: float = 0.0  # the divergence of the first distribution from the base measure
 
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
@@ -131,18 +137,27 @@ class ErrorBound:
         if potential:
             squares = _euclidean_orthant(ascent)
             return cls(ascent.regularizer, potential, measure.width, 0.0, squares)
-        caps = ascent.domain.row_caps()
+        caps, limits, uncertified = ascent.domain.row_caps(), ascent.domain.source_caps(), 0.0
+        if limits is not None:
+            uncertified = measure.row_integral(limits.capped.astype(np.float64))
+            caps = np.where(limits.capped, math.inf, caps)
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
-        floor = max(1.0 / tightest, measure.width / ascent.regularizer.upper)
-        return cls(ascent.regularizer, 0.0, measure.width, min(floor, 1.0))
+        floor = uncertified + max(1.0 / tightest, measure.width / ascent.regularizer.upper)
+        return cls(
+            ascent.regularizer, 0.0, measure.width, min(floor, 1.0), False, min(uncertified, 1.0),
+            _start_divergence(ascent, measure),
+        )  # fmt: skip
 
     def pairs(self, gain: float) -> float:
-        """The largest base mass of wrong pairs that a total gain allows, rounded up."""
+        """The largest base mass of wrong pairs that a total gain allows, rounded up.
+
+        Pairs of sources with a largest mass below one are not counted.
+        """
         if not math.isfinite(gain):  # a step so long that it overflowed: nothing is known
             return 1.0
         if self.potential:
             return min(_left(self.potential * gain), 1.0)
-        return min(self.regularizer.error_level(gain) * (1.0 + _ROUNDING), 1.0)
+        return min(self.regularizer.error_level(gain + self.start) * (1.0 + _ROUNDING), 1.0)
 
     def __call__(self, gain: float, penalty: float = 0.0) -> float:
         """The bound after a total gain, with the total penalty A."""
@@ -150,7 +165,7 @@ class ErrorBound:
             squares = max(1.0 - 2.0 * (gain + penalty), 0.0)
             room = 1.0 - (min(penalty, 0.5) if gain >= 0.0 else penalty)
             return self._of_squares(squares, math.inf, room)
-        return min(1.0, max(self.floor, self.width * self.pairs(gain)))
+        return min(1.0, max(self.floor, self.uncertified + self.width * self.pairs(gain)))
 
     def of_run(self, totals: Totals, state: AscentState) -> float:
         """The bound of a run that has reached `state`, with room for rounding errors."""
@@ -187,14 +202,34 @@ class ErrorBound:
         """The total gain, rounded down."""
         return totals.gain - self.rounding(totals)
 
-    def of_group(self, gain: float, share: float, limit: float | None) -> float:
-        r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`."""
+    def of_group(
+        self, gain: float, share: float, limit: float | None, mass: float | None = None
+    ) -> float:
+        r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`.
+
+        One, which says nothing, where the source has a largest mass.
+        """
+        if mass is not None:
+            return 1.0
         return min(1.0, max(limit or 0.0, self.width * self.pairs(gain) / share))
 
 
 def _left(gain: float) -> float:
     """What is left of a potential of one, rounded up."""
     return max(1.0 - gain, 0.0) + _ROUNDING
+
+
+def _start_divergence(ascent: MirrorAscent, measure: BaseMeasure) -> float:
+    """The divergence of the first distribution from the base measure, rounded down.
+
+    Known where sources have a largest mass. Elsewhere zero, which it is unless some row cap is below one.
+    """
+    if ascent.domain.source_caps() is None:
+        return 0.0
+    start = ascent.start(measure).density
+    (cost,) = measure.integrals([ascent.regularizer.phi(start)])
+    one = float(ascent.regularizer.phi(np.array([1.0]))[0])
+    return max(cost - one - _ROUNDING * (1.0 + abs(cost) + abs(one)), 0.0)
 
 
 def _potential(ascent: MirrorAscent) -> float:
@@ -217,7 +252,8 @@ class MarginBound:
     r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
 
     The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin. Off the plane of mass one
+    mass on the lightest row, which makes the bound one on the smallest margin. Where sources have a largest
+    mass, that takes the place of all the mass, and the divergence of the first distribution is added. Off the plane of mass one
     (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere says more.
     With x = 1 the bound is :math:`c(1 - (1 - G/c)/D)`; on the orthant in the Euclidean geometry the best x gives
     :math:`1 - \sqrt{(1 - 2G)/D}`. There the state of a run says more, since :math:`s_i \ge 1 - M_i - A` (see
@@ -244,9 +280,13 @@ class MarginBound:
         if potential:
             lightest = measure.smallest_row / measure.width
             return cls(0.0, potential, lightest, _euclidean_orthant(ascent))
-        highest = measure.maximum(np.minimum(ascent.domain.row_caps(), 1.0 / measure.rows_base))
+        limits, most = ascent.domain.source_caps(), 1.0 / measure.rows_base
+        if limits is not None:
+            most *= np.minimum(limits.masses[limits.sources], 1.0)
+        highest = measure.maximum(np.minimum(ascent.domain.row_caps(), most))
         highest = min(highest * measure.width, ascent.regularizer.upper)
-        return cls(ascent.regularizer.beta(1.0 / max(highest, 1.0)))
+        farthest = ascent.regularizer.beta(1.0 / max(highest, 1.0))
+        return cls(farthest - _start_divergence(ascent, measure))
 
     def of_run(self, totals: Totals, rounding: float, state: AscentState) -> float:
         """The bound of a run that has reached `state`; `rounding` is that of its total gain."""
@@ -262,7 +302,7 @@ class MarginBound:
             return -math.inf
         if not self.potential:
             # a gain, however small, is the difference of two potentials
-            return gain - self.start - _ROUNDING * (1.0 + abs(gain) + self.start)
+            return gain - self.start - _ROUNDING * (1.0 + abs(gain) + abs(self.start))
         share = _left(self.potential * gain) / self.lightest
         if not self.squares:
             return (1.0 - share) / self.potential
@@ -275,6 +315,9 @@ class MarginBound:
 class GroupBound:
     """Certified and measured error on one data source.
 
+    `mass` is the largest share of the distribution that the source may have; None where there is no such
+    limit. With one, no error is certified, and `error_bound` is 1.
+
     >>> GroupBound(share=0.5, limit=0.2, error_bound=0.2, measured_error=0.13).limit
     0.2
     """
@@ -283,6 +326,7 @@ class GroupBound:
     limit: float | None
     error_bound: float
     measured_error: float
+    mass: float | None = None
 
 
 @dataclass(frozen=True)
@@ -366,7 +410,7 @@ class Certificate:
             groups[name] = replace(
                 group,
                 error_bound=self.bound.of_group(
-                    self.bound.certified(totals), group.share, group.limit
+                    self.bound.certified(totals), group.share, group.limit, group.mass
                 ),
                 measured_error=errors[-1] if errors else 1.0,
             )
@@ -442,9 +486,12 @@ class Certificate:
             )
         for name, group in self.groups.items():
             limit = "primary" if group.limit is None else f"limit {group.limit:.4g}"
+            certified = f"certified <= {at_most(group.error_bound)}"
+            if group.mass is not None:
+                limit, certified = f"at most {group.mass:.4g} of the weight", "not certified"
             lines.append(
-                f"  {escaped(str(name)):<16} certified <= {at_most(group.error_bound)}   measured "
-                f"{group.measured_error:.4g}   ({limit}, share {group.share:.3g})"
+                f"  {escaped(str(name)):<16} {certified}   measured {group.measured_error:.4g}   "
+                f"({limit}, share {group.share:.3g})"
             )
         if self.inert_rows:
             lines.append(f"  {self.inert_rows} rows of no weight took no part")

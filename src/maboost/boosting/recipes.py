@@ -20,7 +20,15 @@ from maboost.boosting.certainty import Certain
 from maboost.boosting.showing import Showing
 from maboost.boosting.trimming import Trim
 from maboost.mirror.ascent import MirrorAscent, Update
-from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
+from maboost.mirror.domains import (
+    CappedSimplex,
+    Domain,
+    Hypercube,
+    Orthant,
+    Simplex,
+    SourceCapped,
+    SourceCaps,
+)
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, StepRule
 
@@ -158,11 +166,13 @@ def combined(
     step: str | StepRule = "corrective",
     learning_rate: float = 1.0,
     trim: TrimLike = 0.0,
+    sources: SourceCaps | None = None,
 ) -> Booster:
-    r"""Combining data sets: per-row caps from :func:`group_caps`.
+    r"""Combining data sets: per-row caps from :func:`group_caps`, and a largest mass of each source.
 
-    Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g. The caps do not limit
-    the mass of a source, whose rows may together hold all of it.
+    Guarantee: :math:`\varepsilon_g \le \max(\ell_g, e^{-G}/\pi_g)` on each source g. The caps on rows do not
+    limit the mass of a source, whose rows may together hold all of it; `sources` does
+    (:class:`maboost.mirror.SourceCapped`), but no error is then certified on a source that it limits.
 
     >>> import numpy as np
     >>> caps = group_caps({"trusted": 0.5, "scraped": 0.5}, {"trusted": None, "scraped": 0.2})
@@ -170,7 +180,10 @@ def combined(
     {'trusted': inf, 'scraped': 10.0}
     >>> booster = combined(np.array([caps["trusted"], caps["scraped"]]))
     """
-    return maboost(regularizer, CappedSimplex(caps), update, step, learning_rate, trim)
+    domain: Domain = CappedSimplex(caps)
+    if sources is not None and np.any(sources.masses < 1.0):
+        domain = SourceCapped(*sources, caps)
+    return maboost(regularizer, domain, update, step, learning_rate, trim)
 
 
 def sparseboost(

@@ -1,9 +1,11 @@
-"""Boosting over data sources of unequal trust, each with its own error limit."""
+"""Boosting over data sources of unequal trust, each with its own error limit or largest weight."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,6 +20,7 @@ from maboost.estimators.fitting import Sources
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.weights import distinct_values
+from maboost.mirror.domains import SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 
@@ -28,12 +31,15 @@ class CombinedBoostClassifier(BoostingClassifier):
     r"""Boosting over data sources of unequal trust, each with its own error limit.
 
     Source g of base mass :math:`\pi_g` with limit :math:`\ell_g` gets the cap
-    :math:`w_i \le D_i/(\ell_g\pi_g)`; primary sources get none. The cap is on each row: the rows of a
-    source may together hold all the weight.
+    :math:`w_i \le D_i/(\ell_g\pi_g)`; primary sources get none. This cap is on each row: the rows of a
+    source may together hold all the weight. `source_mass` limits what they hold together.
 
     **Guarantee.** Error on source g at most :math:`\max(\ell_g, e^{-G}/\pi_g)` with entropy and two
     classes, and :math:`e^{-G}/\pi_g` on a primary source. With K classes there is a factor K - 1 before
-    :math:`e^{-G}`.
+    :math:`e^{-G}`. No error is certified on a source in `source_mass`, since the distribution on its wrong
+    rows alone is not allowed; on the others :math:`G` may be read as :math:`G + B_R(u_1, D)`, with
+    :math:`u_1` the first distribution. What is certified for all rows together is the soft margin over the
+    distributions that the limits allow, and a training error of no less than the share of those sources.
 
     Parameters
     ----------
@@ -50,6 +56,10 @@ class CombinedBoostClassifier(BoostingClassifier):
         Limit in (0, 1) for each source, or None for a primary source. Every source in `sample_domain`
         must be named, except that negative integers (skada's target domains) are primary. A limit of
         0.2 says: up to a fifth of this source may stay wrong.
+    source_mass : dict, default=None
+        Largest share in (0, 1) of the weight that a source may have in any round, by source. A source
+        named here may have no limit in `error_limits`. Without `error_limits` all other sources are
+        primary. The first distribution is not the base measure if a source has more than its share there.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
         The geometry.
     update : {"active", "lazy"}, default="active"
@@ -175,6 +185,7 @@ class CombinedBoostClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "error_limits": [dict, None],
+        "source_mass": [dict, None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "update": [StrOptions({"active", "lazy"})],
         "step": [StrOptions(set(STEPS)), callable],
@@ -187,6 +198,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         n_estimators: int | Literal["auto"] = "auto",
         learning_rate: float = 0.1,
         error_limits: dict[Any, float | None] | None = None,
+        source_mass: dict[Any, float] | None = None,
         regularizer: Any = "entropy",
         update: Literal["active", "lazy"] = "active",
         step: Any = "corrective",
@@ -220,6 +232,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.error_limits = error_limits
+        self.source_mass = source_mass
         self.regularizer = regularizer
         self.update = update
         self.step = step
@@ -271,8 +284,8 @@ class CombinedBoostClassifier(BoostingClassifier):
         X, y, sample_weight, X_val, y_val, sample_weight_val, groups
             As in the other classifiers.
         sample_domain : array-like of shape (n_samples,), optional
-            The source of each row, by the names of `error_limits`. Without it all rows are one
-            primary source.
+            The source of each row, by the names of `error_limits` and `source_mass`. Without it all rows
+            are one primary source.
 
         Returns
         -------
@@ -304,10 +317,11 @@ class CombinedBoostClassifier(BoostingClassifier):
         weights, sample_domain = rows.weights, rows.sample_domain
         n = len(weights.kept)
         if sample_domain is None:
-            if self.error_limits:
-                raise ValueError(
-                    f"error_limits={self.error_limits!r} names sources, but fit got no sample_domain"
-                )
+            for name in ("error_limits", "source_mass"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r} names sources, but fit got no sample_domain"
+                    )
             sample_domain = np.full(n, "all")
             limits: dict[Any, float | None] = {"all": None}
         else:
@@ -325,16 +339,48 @@ class CombinedBoostClassifier(BoostingClassifier):
             ) from None
         members = np.searchsorted(distinct, sources)
         groups = Groups(distinct.tolist(), members)
+        masses = self._masses(groups.names)
+        primary = bool(masses) and self.error_limits is None
         for name in groups.names:
-            if name not in limits and isinstance(name, int) and name < 0:
-                limits[name] = None
+            if primary or name in masses or (isinstance(name, int) and name < 0):
+                limits.setdefault(name, None)
         self._check_names(set(groups.names), set(limits))
         caps = group_caps(groups.shares(BaseMeasure(weights.scaled, comm=rows.comm)), limits)
         booster = combined(
             np.array(list(caps.values()))[members], self.regularizer, self.update, self.step,
             self.learning_rate, self.trim,
+            SourceCaps(members, np.array([masses.get(g, 1.0) for g in groups.names])),
         )  # fmt: skip
-        return booster, Sources(groups, limits)
+        return booster, Sources(groups, limits, masses)
+
+    def _masses(self, found: list[Any]) -> dict[Any, float]:
+        """The largest share of the weight of each source in `source_mass`."""
+        masses = dict(self.source_mass or {})
+        for name, mass in masses.items():
+            if not (isinstance(mass, Real) and 0.0 < mass < 1.0):
+                raise ValueError(
+                    f"source_mass[{name!r}] must be in (0, 1), got {mass!r}; leave the source out if it may "
+                    "have all the weight"
+                )
+            limit = (self.error_limits or {}).get(name)
+            if limit is not None:
+                raise ValueError(
+                    f"source {name!r} has error_limits[{name!r}]={limit!r} and source_mass[{name!r}]="
+                    f"{mass!r}: no error is certified on a source with a largest share of the weight; give "
+                    "one of the two"
+                )
+        absent = sorted(set(masses) - set(found), key=str)
+        if absent:
+            raise ValueError(
+                f"source_mass names {absent!r}, but no row of positive weight is there to train on"
+            )
+        total = math.fsum(masses.values())
+        if masses and set(found) <= set(masses) and total < 1.0 - 1e-12:
+            raise ValueError(
+                f"source_mass={self.source_mass!r} leaves no distribution: it names every source, and "
+                f"together they may have {total:.6g} of the weight; raise a share or leave a source out"
+            )
+        return {name: float(mass) for name, mass in masses.items()}
 
     @staticmethod
     def _check_names(found: set[Any], named: set[Any]) -> None:

@@ -70,10 +70,11 @@ _MANY_ROWS, _ROUNDS, _ROUNDS_UNTIL_STOPPED = 10_000, 100, 300
 
 
 class Sources(NamedTuple):
-    """Data sources that get a certificate of their own: their rows, and by name their error limits."""
+    """Data sources that get a certificate of their own: their rows, error limits and largest masses."""
 
     groups: Groups
     limits: dict[Any, float | None]
+    masses: dict[Any, float]
 
 
 class Fitting(Voting):
@@ -510,8 +511,9 @@ class Fitting(Voting):
         ascent, groups = run.booster.ascent, {}
         if sources is not None:
             for name, share in sources.groups.shares(run.measure).items():
-                limit = sources.limits[name]
-                groups[name] = GroupBound(share, limit, run.bound.of_group(0.0, share, limit), 1.0)
+                limit, mass = sources.limits[name], sources.masses.get(name)
+                bound = run.bound.of_group(0.0, share, limit, mass)
+                groups[name] = GroupBound(share, limit, bound, 1.0, mass)
         return Certificate(
             regularizer=type(ascent.regularizer).__name__,
             domain=type(ascent.domain).__name__,

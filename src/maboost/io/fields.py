@@ -36,6 +36,10 @@ class Fields:
         self._left = dict(values)
         self._where = where
 
+    def has(self, name: str) -> bool:
+        """Whether a field is there that nobody has taken."""
+        return name in self._left
+
     def take(self, name: str) -> Any:
         """A field of any type."""
         require(name in self._left, f"{self._where} has no field {name!r}")

@@ -121,11 +121,13 @@ def _group(name: Any, its: GroupBound) -> dict[str, Any]:
         "limit": None if its.limit is None else float(its.limit),
         "error_bound": float(its.error_bound),
         "measured_error": float(its.measured_error),
+        **({} if its.mass is None else {"mass": float(its.mass)}),
     }
 
 
 def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
-    return {
+    with_sources = {"uncertified": float(its.uncertified), "start": float(its.start)}
+    return (with_sources if its.uncertified or its.start else {}) | {
         "regularizer": encoder.value(its.regularizer, "regularizer"),
         "potential": float(its.potential),
         "width": int(its.width),
@@ -168,8 +170,9 @@ def _read_group(written: Fields) -> tuple[Any, GroupBound]:
     good = limit is None or (isinstance(limit, float) and 0.0 < limit < 1.0)
     require(good, "certificate.groups.limit must be null or in (0, 1)")
     group = GroupBound(
-        share, limit, written.number("error_bound", 0, 1), written.number("measured_error", 0, 2)
-    )
+        share, limit, written.number("error_bound", 0, 1), written.number("measured_error", 0, 2),
+        written.number("mass", 0, 1) if written.has("mass") else None,
+    )  # fmt: skip
     written.finish()
     return name, group
 
@@ -193,6 +196,10 @@ def _read_bound(
     potential = found.number("potential", 0, 2)
     floor, squares = found.number("floor", 0, 1), found.flag("squares")
     require(potential == 2.0 or not squares, "certificate.bound.potential must be 2 for squares")
-    bound = ErrorBound(regularizer, potential, width, floor, squares)
+    uncertified, start = 0.0, 0.0
+    if found.has("uncertified"):
+        uncertified = found.number("uncertified", 0, 1)
+        start = found.number("start", 0, math.inf)
+    bound = ErrorBound(regularizer, potential, width, floor, squares, uncertified, start)
     found.finish()
     return bound

@@ -1,7 +1,7 @@
 """Online mirror descent over weighted rows: no labels, no trees, no scikit-learn."""
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, Moved
-from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex
+from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex, SourceCapped
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projections import Projected, project, project_generic
 from maboost.mirror.regularizers import Entropy, Euclidean, FermiDirac, Regularizer

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from maboost.fixed import fold_wide
 from maboost.mirror.arrival import Ahead, Arrived, Potentials, capped_powers, positive_parts, powers
 from maboost.mirror.coded import Coded, whole_direction
-from maboost.mirror.domains import CappedSimplex, Domain
+from maboost.mirror.domains import Domain
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.kernels import potential, shifted
 from maboost.mirror.measure import BaseMeasure
@@ -152,7 +152,7 @@ class MirrorAscent:
         """The base measure itself, projected onto the domain."""
         self.domain.check(measure)
         if self.domain.normalised and math.isfinite(self.regularizer.upper):  # a cap of its own
-            CappedSimplex(np.minimum(self.domain.row_caps(), self.regularizer.upper)).check(measure)
+            self.domain.with_row_caps_at_most(self.regularizer.upper).check(measure)
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = measure.array()
         theta.fill(level)
@@ -220,7 +220,7 @@ class MirrorAscent:
             return None
         if domain.unbounded:
             return powers(ahead, measure)
-        if measure.width > 1:  # caps tie entries of a row together
+        if measure.width > 1 or domain.source_caps() is not None:  # caps tie entries together
             return None
         return capped_powers(ahead, measure.caps_in_reach(domain.row_caps()), measure)
 
@@ -276,7 +276,10 @@ class MirrorAscent:
         """The potential at theta and at the new dual point, and the mass."""
         regularizer = self.regularizer
         euclidean = type(regularizer) is Euclidean
-        by_entry = measure.width == 1 or self.update == "active"
+        tied = measure.width > 1 or self.domain.source_caps() is not None
+        by_entry = (
+            self.update == "active" or not tied
+        )  # then log u is the dual point, or that of a cap
         if euclidean or (type(regularizer) is Entropy and by_entry):
             found = self._fast_potentials(theta, new, density, measure, euclidean)
             if found is not None:

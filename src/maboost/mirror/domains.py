@@ -1,12 +1,15 @@
 r"""Domains: which distributions are allowed.
 
-In densities :math:`u = w/D` every domain is a box, cut or not by the plane of total mass one:
+In densities :math:`u = w/D` every domain but SourceCapped is a box, cut or not by the plane of total
+mass one:
 
 =================  ==========================================  ==============================
 domain             set                                         used by
 =================  ==========================================  ==============================
 Simplex            mass 1, :math:`u_i \ge 0`                   MABoost
 CappedSimplex      mass 1, :math:`0 \le U_i \le k_i`           smooth and combined boosting
+SourceCapped       the same, and each source has a largest     combined boosting with
+                   mass :math:`c_g`                            `source_mass`
 Orthant            :math:`u_i \ge 0`                           SparseBoost
 Hypercube          :math:`0 \le u_i \le b`                     MadaBoost
 =================  ==========================================  ==============================
@@ -20,17 +23,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maboost.comm import sums_by_code
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
 
-__all__ = ["CappedSimplex", "Domain", "Hypercube", "Orthant", "Simplex"]
+__all__ = [
+    "CappedSimplex",
+    "Domain",
+    "Hypercube",
+    "Orthant",
+    "Simplex",
+    "SourceCapped",
+    "SourceCaps",
+]
 
 Array = NDArray[np.float64]
+
+
+class SourceCaps(NamedTuple):
+    """The largest mass of each source of rows, and the source of each row of this shard.
+
+    >>> import numpy as np
+    >>> SourceCaps(np.array([0, 1, 1]), np.array([1.0, 0.3])).capped
+    array([False,  True,  True])
+    """
+
+    sources: NDArray[np.unsignedinteger]
+    masses: Array
+
+    @property
+    def capped(self) -> NDArray[np.bool_]:
+        """Whether the source of each row has a cap below one."""
+        return np.asarray(self.masses[self.sources] < 1.0)
 
 
 class Domain(Component):
@@ -56,9 +85,17 @@ class Domain(Component):
 
     @property
     def unbounded(self) -> bool:
-        """Whether no row has a cap."""
+        """Whether neither a row nor a source has a cap."""
         caps = self.row_caps()
-        return isinstance(caps, float) and math.isinf(caps)
+        return isinstance(caps, float) and math.isinf(caps) and self.source_caps() is None
+
+    def source_caps(self) -> SourceCaps | None:
+        """The largest mass of each source; None where no source is limited to less than all mass."""
+        return None
+
+    def with_row_caps_at_most(self, cap: float) -> Domain:
+        """The part of this set of distributions in which no row has a density above `cap`."""
+        return CappedSimplex(np.minimum(self.row_caps(), cap))
 
     def entry_cap(self) -> float:
         """The largest density of a single entry."""
@@ -190,6 +227,103 @@ class CappedSimplex(Domain):
                 "rows of positive weight"
             )
         self._check_room(measure, f"caps={self.caps!r}")
+
+
+@dataclass
+class SourceCapped(Domain):
+    r"""Distributions in which no source of rows has more than a given mass.
+
+    .. math:: \sum_{i \in g} w_i \le c_g \;\text{ for every source } g, \qquad w_i \le k_i D_i
+
+    A cap on the rows alone does not limit a source: its rows may together hold all the mass.
+
+    What is certified is the soft margin over this set. There is no bound of the error on a source with
+    :math:`c_g < 1`: its wrong rows may hold at most :math:`c_g`, so the distribution on them alone is not
+    in the set. The error on the other sources has the same bound as without source caps.
+
+    Parameters
+    ----------
+    sources : integer array of shape (n_rows,)
+        The source of each row: its place in `masses`.
+    masses : array of shape (n_sources,)
+        The largest mass :math:`c_g` of each source; one or more means no cap.
+    caps : float or array of shape (n_rows,), default=inf
+        The caps :math:`k_i` on the density of rows, as in :class:`CappedSimplex`. Feasible iff
+        :math:`\sum_g \min(c_g, \sum_{i \in g} D_i k_i) \ge 1`.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Entropy, project
+    >>> domain = SourceCapped(np.array([0, 1, 1, 1]), np.array([1.0, 0.3]))
+    >>> found = project(Entropy(), domain, np.zeros(4), BaseMeasure(np.ones(4)))
+    >>> (found.density / 4).round(3)  # the start: the second source has only 0.3 of the mass
+    array([0.7, 0.1, 0.1, 0.1])
+    """
+
+    sources: ArrayLike
+    masses: ArrayLike
+    caps: float | ArrayLike = math.inf
+
+    def __post_init__(self) -> None:
+        sources, masses = np.asarray(self.sources), np.asarray(self.masses, dtype=np.float64)
+        if masses.ndim != 1 or not np.all(masses > 0.0):  # or NaN
+            raise ValueError(
+                f"SourceCapped: masses must be positive, one a source, got {self.masses!r}"
+            )
+        if sources.ndim != 1 or (sources.size and sources.dtype.kind not in "iu"):
+            raise ValueError(
+                f"SourceCapped: sources must be one integer a row, got an array of {sources.dtype} with "
+                f"{sources.ndim} dimensions"
+            )
+        if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < masses.size:
+            raise ValueError(
+                f"SourceCapped: sources must be places in masses, 0 to {masses.size - 1}, got "
+                f"{int(sources.min())} to {int(sources.max())}"
+            )
+        self._rows = CappedSimplex(self.caps)
+        codes = np.uint16 if masses.size <= 1 << 16 else np.uint32  # short ones are sorted fastest
+        self._limits = SourceCaps(sources.astype(codes), masses)
+
+    def row_caps(self) -> Array | float:
+        return self._rows.row_caps()
+
+    def source_caps(self) -> SourceCaps | None:
+        return self._limits if np.any(self._limits.masses < 1.0) else None
+
+    def with_row_caps_at_most(self, cap: float) -> Domain:
+        return SourceCapped(*self._limits, np.minimum(self.row_caps(), cap))
+
+    def restricted(self, rows: NDArray[np.bool_]) -> Domain:
+        sources, masses = self._limits
+        if sources.shape != rows.shape:
+            raise ValueError(
+                f"SourceCapped: sources has {sources.size} entries but there are {rows.size} rows"
+            )
+        return SourceCapped(sources[rows], masses, self._rows.restricted(rows).row_caps())
+
+    def check(self, measure: BaseMeasure) -> None:
+        sources, masses = self._limits
+        if sources.size != measure.rows:
+            raise ValueError(
+                f"SourceCapped: sources has {sources.size} entries but there are {measure.rows} rows of "
+                "positive weight"
+            )
+        self._rows.check(measure)
+        # an infinite cap gives a source all the room; the sum only needs to reach one
+        room = np.minimum(self.row_caps() * measure.rows_base, 1.0)
+        rooms = sums_by_code(sources, room, masses.size, measure.comm)
+        total = math.fsum(np.minimum(rooms, masses))
+        if total < 1.0 - 1e-12:
+            raise ValueError(
+                f"SourceCapped: no distribution fits under masses={masses.tolist()!r}: the sources may hold "
+                f"a mass of {total:.6g} in all, and at least 1 is needed; raise the masses or the caps"
+            )
+
+    def contains(self, u: Array, measure: BaseMeasure, tol: float = 1e-9) -> bool:
+        sources, masses = self._limits
+        mass = measure.rows_base * u.reshape(measure.rows, measure.width).mean(axis=1)
+        held = sums_by_code(sources, mass, masses.size, measure.comm)
+        inside = bool(np.all(held <= masses * (1 + tol) + tol))
+        return super().contains(u, measure, tol) and inside
 
 
 @dataclass

@@ -41,6 +41,11 @@ def project_generic(
     >>> project_generic(FermiDirac(2.0), Simplex(), theta, BaseMeasure(np.ones(3))).density.round(3)
     array([1.907, 0.546, 0.546])
     """
+    if domain.source_caps() is not None:
+        raise ValueError(
+            f"project_generic knows caps on rows only, and {type(domain).__name__} has caps on sources; use "
+            "project"
+        )
     caps, point = domain.row_caps(), regularizer.point
     bottom, _ = regularizer.grad_limits()
     one = float(regularizer.grad(np.array([1.0]))[0])

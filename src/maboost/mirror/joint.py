@@ -143,6 +143,8 @@ def shift_after(s: Situation, share: float, step: float, shift: float | None) ->
     domain = ascent.domain
     if not domain.normalised or ascent.via is not None or kind is Euclidean:
         return None
+    if domain.source_caps() is not None:
+        return None
     if kind is not Entropy:
         return None if shift is None else share * shift
     if domain.unbounded or ascent.update != "active" or not isinstance(d, Coded):

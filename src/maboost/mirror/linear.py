@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.domains import Domain
+from maboost.comm import sums_by_code
+from maboost.mirror.domains import Domain, SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
 
@@ -26,8 +27,9 @@ def linear_minimum(
 ) -> float:
     r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
-    Rows fill up in ascending order, each no further than its cap, and in each row the lowest entries
-    first, none above a density of `upper`: the constraints are nested, so greedy is optimal. Off the
+    Rows fill up in ascending order, each no further than its cap, the rows of a source no further than its
+    largest mass, and in each row the lowest entries first, none above a density of `upper`: the constraints
+    are nested, so greedy is optimal. Off the
     plane of mass one the distributions are all of the simplex. Where they are known: `lowest` are the rows'
     lowest values, `extent` the least and the largest of those over all shards.
 
@@ -47,11 +49,38 @@ def linear_minimum(
         caps = measure.caps_in_reach(domain.row_caps())
         heaviest = min(measure.highest_caps(caps)[0] * measure.of_rows.largest, 1.0)
         room: Array | float = heaviest
-        if isinstance(caps, np.ndarray) or not measure.alike:
+        limits = domain.source_caps()
+        if isinstance(caps, np.ndarray) or not measure.alike or limits is not None:
             room = measure.room(caps)
+        if limits is not None:
+            room = _within_sources(rows, np.asarray(room), limits, measure)
         return lower_tail(rows, room, 1.0, measure, heaviest, extent).integral
     rank = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1)
     entry = np.minimum(upper * measure.entries, 1.0).reshape(table.shape)
     row = measure.room(domain.row_caps())[:, None]
-    room = np.clip(row - rank * entry, 0.0, entry)
-    return lower_tail(values, room.reshape(-1), 1.0, measure).integral
+    room = np.clip(row - rank * entry, 0.0, entry).reshape(-1)
+    limits = domain.source_caps()
+    if limits is not None:
+        room = _within_sources(values, room, limits, measure)
+    return lower_tail(values, room, 1.0, measure).integral
+
+
+def _within_sources(values: Array, room: Array, limits: SourceCaps, measure: BaseMeasure) -> Array:
+    """The room that a source leaves to its values (one a row, or one an entry) when the lowest come first.
+
+    Values at the level where a source reaches its largest mass share what is left of it.
+    """
+    sources, masses = limits
+    left, width = room.copy(), values.size // max(measure.rows, 1)
+    by_row = room.reshape(measure.rows, width).sum(axis=1)
+    rooms = sums_by_code(sources, by_row, masses.size, measure.comm)
+    for g in np.flatnonzero(rooms > masses).tolist():
+        part = measure.part(sources, (g,))
+        at = (part.rows[:, None] * width + np.arange(width)).reshape(-1)
+        its, room_here = values[at], room[at]
+        tail = lower_tail(its, room_here, float(masses[g]), part.measure)
+        level = its == tail.level
+        there = measure.total(np.where(level, room_here, 0.0))
+        share = min(max(masses[g] - tail.below, 0.0) / there, 1.0)
+        left[at] = np.where(level, share * room_here, np.where(its < tail.level, room_here, 0.0))
+    return left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,21 @@ Array = NDArray[np.float64]
 
 FEW = 0.25  # of all entries: so many are worth picking out
 _BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
+_MOST_PARTS = 32  # measures of some sources that are kept
 _OUT_OF_REACH = 2.0**20  # a mass that no row of a distribution comes near
+
+
+class Part(NamedTuple):
+    """The rows of some sources: their places in this shard, their share of all mass, their own measure.
+
+    >>> import numpy as np
+    >>> BaseMeasure(np.ones(4)).part(np.array([0, 1, 0, 2]), (0, 2)).rows
+    array([0, 2, 3])
+    """
+
+    rows: NDArray[np.intp]
+    share: float
+    measure: BaseMeasure
 
 
 class Support:
@@ -135,6 +149,7 @@ class BaseMeasure:
         self._in_reach: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
         self._support: Support | None = None
+        self._parts: tuple[NDArray[np.unsignedinteger], dict[tuple[int, ...], Part]] | None = None
 
     @property
     def rows(self) -> int:
@@ -182,6 +197,24 @@ class BaseMeasure:
             far = caps * self.rows_base > _OUT_OF_REACH
             self._in_reach = caps, np.where(far, math.inf, caps)
         return self._in_reach[1]
+
+    def part(self, sources: NDArray[np.unsignedinteger], which: tuple[int, ...]) -> Part:
+        """The rows whose source is one of `which`, of which some shard must have one.
+
+        Kept for the last `sources` asked. All shards ask for the same parts in the same order, since a new
+        measure is a message between them.
+        """
+        if self._parts is None or self._parts[0] is not sources:
+            self._parts = sources, {}
+        kept = self._parts[1]
+        if which not in kept:
+            if len(kept) >= _MOST_PARTS:
+                kept.clear()
+            rows = np.flatnonzero(np.isin(sources, which))
+            base = self.rows_base[rows]
+            share = reproducible_sum(base, self.comm)
+            kept[which] = Part(rows, share, BaseMeasure(base, self.width, self.comm, self.threads))
+        return kept[which]
 
     def support(self, density: Array) -> Support:
         """Where this shard's density is positive. Kept for the last density asked."""

@@ -70,6 +70,8 @@ def pass_for(
 ) -> Pass | None:
     """The quickest pass for this direction; None where none is quick."""
     domain, coded = ascent.domain, direction if isinstance(direction, Coded) else None
+    if domain.source_caps() is not None:  # no one shift leads to the projection
+        return None
     entropy, active = type(ascent.regularizer) is Entropy, ascent.update == "active"
     rows, width = measure, 1  # every entry is a row of its own, unless a cap ties some together
     if domain.normalised and not domain.unbounded:

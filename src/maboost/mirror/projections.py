@@ -7,7 +7,8 @@ All of them solve, for a dual point :math:`\theta` and in densities over the bas
 which is the Bregman projection of :math:`(\varphi')^{-1}(\theta)` onto :math:`S`. The solution is
 :math:`u_i = \min(k_i, (\varphi')^{-1}(\max(\varphi'(0), \theta_i - \tau)))` with the one number
 :math:`\tau` that makes the mass one (:math:`\tau = 0` where the domain fixes no mass). Sums only, no
-sort, so the work is linear in the rows and distributes over shards.
+sort, so the work is linear in the rows and distributes over shards. Where sources have a largest mass, each
+source that reaches it has a shift of its own (:mod:`maboost.mirror.sources`).
 
 :func:`project` picks a fast path for (Entropy, Euclidean) x (Simplex, CappedSimplex) and otherwise
 :func:`project_generic`, which needs nothing but the three functions of a regularizer.
@@ -27,6 +28,7 @@ from maboost.mirror.generic import project_generic
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import ROUNDING, Projected, mass_scale
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+from maboost.mirror.sources import project_sources
 
 __all__ = ["Projected", "project", "project_generic"]
 
@@ -94,6 +96,9 @@ def _projected(
     """With the density in `out` where that saves a copy."""
     if not domain.normalised:
         return _project_box(regularizer, domain, theta, measure, out)
+    limits = domain.source_caps()
+    if limits is not None:
+        return project_sources(regularizer, domain.row_caps(), limits, theta, measure, project)
     caps = measure.caps_in_reach(domain.row_caps())
     separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
     found: Projected | None = None

@@ -108,7 +108,7 @@ class DomainErrorDisplay:
             )
         groups = model.certificate_.groups
         limits = {name: groups[name].limit for name in errors}
-        bounds = {name: groups[name].error_bound for name in errors}
+        bounds = {n: groups[n].error_bound for n in errors if groups[n].mass is None}
         display = cls(errors, limits=limits, error_bounds=bounds, kept=kept_rounds(model))
         return display.plot(ax=ax, **kwargs)
 

@@ -203,7 +203,8 @@ def source_section(subject: Subject) -> Section | None:
         return None
     words = (
         "Each source has its own limit. Up to its limit a source may stay wrong; a primary source has "
-        "none and is held to the certified error."
+        "none and is held to the certified error. For a source with a largest share of the weight no error "
+        "is certified."
     )
     blocks: list[Any] = [Paragraph(words), _source_table(subject)]
     errors = subject.model.history_.group_errors
@@ -228,13 +229,17 @@ def _source_table(subject: Subject) -> Table:
         limit = number_cell(group.limit, None if group.limit is None else percent(group.limit))
         if group.limit is None:
             limit = Cell("primary", "", "number")
+        bound = number_cell(group.error_bound, f"≤ {at_most(group.error_bound)}")
+        if group.mass is not None:
+            limit = Cell(f"{percent(group.mass)} of the weight", "", "number")
+            bound = Cell("none", "", "number")
         rows.append(
             [
                 cell(name, "name"),
                 number_cell(group.share, percent(group.share), 100.0 * group.share),
                 limit,
                 number_cell(group.measured_error, percent(group.measured_error)),
-                number_cell(group.error_bound, f"≤ {at_most(group.error_bound)}"),
+                bound,
                 Cell(kept, kept, "flag" if kept == "not yet" else ""),
             ]
         )

@@ -1,0 +1,147 @@
+r"""The projection where each source of rows has a largest mass.
+
+The problem is :math:`\min \sum_i D_i[\varphi(u_i) - \theta_i u_i]` over densities of mass one with
+:math:`u_i \le k_i` and :math:`\sum_{i \in g} D_i u_i \le c_g` for every source g. Its solution is
+:math:`u_i = \min(k_i, (\varphi')^{-1}(\theta_i - \tau - \sigma_g))` with :math:`\sigma_g \ge 0`, and
+:math:`\sigma_g = 0` unless source g reaches its largest mass.
+
+The set of sources that reach it is found from below. Project the other rows onto the mass that is left, with
+one shift :math:`\tau` for all of them; add every source that now has more than :math:`c_g`; repeat. A source
+that was added stays at :math:`c_g`: each repetition leaves the remaining rows at least as much mass as before, so
+:math:`\tau` only falls. There are at most as many repetitions as sources. The rows of a source that was added are
+projected onto the mass :math:`c_g` by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.comm import sums_by_code
+from maboost.mirror.domains import CappedSimplex, Domain, SourceCaps
+from maboost.mirror.generic import project_generic
+from maboost.mirror.measure import BaseMeasure, Part
+from maboost.mirror.projected import MASS_TOLERANCE, Projected
+from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+
+__all__ = ["project_sources"]
+
+Array = NDArray[np.float64]
+
+
+class Projection(Protocol):
+    """A projection onto a set of distributions with caps on rows."""
+
+    def __call__(
+        self, regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure, /
+    ) -> Projected:
+        """The projection of `theta`."""
+
+
+def project_sources(
+    regularizer: Regularizer,
+    caps: Array | float,
+    limits: SourceCaps,
+    theta: Array,
+    measure: BaseMeasure,
+    project: Projection,
+) -> Projected:
+    """Project `theta` onto the distributions with these caps on rows and these largest masses of sources.
+
+    The center and the shift of the result are those of the rows whose source is below its largest mass.
+    """
+    sources, masses = limits
+    density, dual = np.empty_like(theta), np.empty_like(theta)
+
+    def by_source(values: Array) -> Array:
+        return sums_by_code(sources, values, masses.size, measure.comm)
+
+    def fill(which: set[int], mass: float) -> tuple[float, float]:
+        part = measure.part(sources, tuple(sorted(which)))
+        found = _onto_mass(regularizer, caps, theta, part, mass, project)
+        density.reshape(-1, measure.width)[part.rows] = found.density.reshape(-1, measure.width)
+        dual.reshape(-1, measure.width)[part.rows] = found.dual.reshape(-1, measure.width)
+        return found.center, found.tau
+
+    free = {g for g, share in enumerate(by_source(measure.rows_base)) if share > 0.0}
+    room = by_source(measure.room(np.minimum(caps, regularizer.upper)))
+    full: set[int] = set()
+    while True:
+        left = 1.0 - math.fsum(masses[g] for g in full)
+        # where caps hold exactly what is left, no more than that can be asked for
+        shift = fill(free, min(left, math.fsum(room[g] for g in free)))
+        held = by_source(measure.rows_base * measure.row_means(density))
+        over = {g for g in free if held[g] > masses[g] * (1.0 + MASS_TOLERANCE)}
+        # the second and third: masses that sum to one, up to rounding, are all reached at once
+        if not over or over == free or left - math.fsum(masses[g] for g in over) <= MASS_TOLERANCE:
+            break
+        full |= over
+        free -= over
+        for g in sorted(over):
+            fill({g}, float(masses[g]))
+    return Projected(density, *shift, lambda: dual)
+
+
+def _onto_mass(
+    regularizer: Regularizer,
+    caps: Array | float,
+    theta: Array,
+    part: Part,
+    mass: float,
+    project: Projection,
+) -> Projected:
+    """Project the entries of some rows onto densities of this mass.
+
+    The density is `scale` times one of mass one over the measure of these rows.
+    """
+    width, scale = part.measure.width, mass / part.share
+    rows = theta.reshape(-1, width)[part.rows].reshape(-1)
+    limits = caps[part.rows] if isinstance(caps, np.ndarray) else caps
+    domain = CappedSimplex(np.maximum(limits / scale, np.finfo(np.float64).tiny))
+    if type(regularizer) is Entropy:
+        log = math.log(scale)
+        found = project(regularizer, domain, rows, part.measure)
+        density, dual, center, tau = (
+            scale * found.density, found.dual + log, found.center, found.tau - log
+        )  # fmt: skip
+    elif type(regularizer) is Euclidean and _in_range(rows, scale, part.measure):
+        found = project(regularizer, domain, rows / scale, part.measure)
+        density, center, tau = scale * found.density, scale * found.center, scale * found.tau
+        dual = density
+    else:
+        found = project_generic(_Scaled(regularizer, scale), domain, rows, part.measure)
+        density, dual, center, tau = (
+            scale * found.density, found.dual, found.center, found.tau
+        )  # fmt: skip
+    if width == 1:
+        np.minimum(density, limits, out=density)  # the rounding of the two scalings
+    return Projected(density, center, tau, lambda: dual)
+
+
+def _in_range(theta: Array, scale: float, measure: BaseMeasure) -> bool:
+    """Whether all of theta / scale, over all shards, are far from overflow and underflow."""
+    low, high = measure.extent(theta)
+    largest = max(abs(low), abs(high), 1.0)
+    return 1e-100 < scale < 1e100 and largest / scale < 1e200
+
+
+class _Scaled(Regularizer):
+    r"""The regularizer of :math:`v = u/s`: :math:`\varphi(sv)/s`, whose derivative is :math:`\varphi'(sv)`."""
+
+    def __init__(self, of: Regularizer, scale: float) -> None:
+        self.of = of
+        self.scale = scale
+        self.strong_convexity = of.strong_convexity * scale
+        self.upper = of.upper / scale
+
+    def grad(self, u: Array) -> Array:
+        return self.of.grad(np.minimum(u * self.scale, self.of.upper))
+
+    def grad_inverse(self, x: Array) -> Array:
+        return self.of.grad_inverse(x) / self.scale
+
+    def grad_limits(self) -> tuple[float, float]:
+        return self.of.grad_limits()
