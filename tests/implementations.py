@@ -96,7 +96,7 @@ BOOSTERS = [
             update,
             step,
             sources=SourceCaps(np.arange(150) // 60, np.array([1.0, 0.3, 0.1])),
-        )  # fmt: skip
+        )
         for regularizer in (Entropy(), Euclidean(), FermiDirac(4.0), Elastic())
         for update in ("active", "lazy")
         for step in ("paper", "corrective")

@@ -40,6 +40,7 @@ BOOSTERS = {
     "certain": SmoothBoostClassifier(smoothness=3.0, trim="certain"),
     "mada": MadaBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"x": None, "z": 0.2}),
+    "combined-mass": CombinedBoostClassifier(source_mass={"z": 0.2}),
 }
 
 
@@ -83,9 +84,9 @@ def test_disk_and_memory_agree(name, classes, tmp_path):
     table = frame(classes=classes)
     folder = write(table.drop(columns=["weight"]), tmp_path / "rows")
     model = clone(BOOSTERS[name]).set_params(n_estimators=8, random_state=0)
-    given = {"sample_domain": table["source"]} if name == "combined" else {}
-    named = {"sample_domain": "source"} if name == "combined" else {}
-    drop = ["label", "weight", "source"] if name == "combined" else ["label", "weight"]
+    given = {"sample_domain": table["source"]} if name.startswith("combined") else {}
+    named = {"sample_domain": "source"} if name.startswith("combined") else {}
+    drop = ["label", "weight", "source"] if name.startswith("combined") else ["label", "weight"]
     X = table.drop(columns=drop)
     memory = clone(model).fit(X, table["label"], **given)
     assert_same(clone(model).fit(str(folder), "label", **named), memory, X)

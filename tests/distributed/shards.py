@@ -30,6 +30,12 @@ BOOSTERS: dict[str, Any] = {
     "combined": CombinedBoostClassifier(
         n_estimators=6, random_state=0, error_limits={"a": None, "b": 0.3, "c": 0.4}
     ),
+    "combined-mass": CombinedBoostClassifier(
+        n_estimators=4,
+        random_state=0,
+        error_limits={"a": None, "b": 0.3, "c": None},
+        source_mass={"c": 0.1},
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from maboost import CheckpointError, HistTreeClassifier, MABoostClassifier
 def rows_of(name, n):
     rng = np.random.default_rng(3)
     rows = {"sample_weight": rng.integers(1, 4, n) * 1.0}
-    if name == "combined":
+    if name.startswith("combined"):
         rows["sample_domain"] = rng.choice(["a", "b", "c"], n)
     return rows
 

@@ -136,6 +136,11 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
             {"error_limits": {"a": None, "b": 0.3}},
             "error_limits was {'a': None, 'b': 0.2} and is now {'a': None, 'b': 0.3}",
         ),
+        (
+            CombinedBoostClassifier(source_mass={"b": 0.2}),
+            {"source_mass": {"b": 0.3}},
+            "source_mass was {'b': 0.2} and is now {'b': 0.3}",
+        ),
     ],
     ids=str,
 )

@@ -48,6 +48,7 @@ BOOSTERS = {
     "certain": MABoostClassifier(trim="certain"),
     "mada": MadaBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"a": None, "b": 0.3}),
+    "combined-mass": CombinedBoostClassifier(source_mass={"b": 0.3}),
     "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),
 }
 
@@ -142,9 +143,10 @@ def test_with_early_stopping(name, data, tmp_path):
     )
     if name == "combined":
         model.set_params(error_limits=None)
-    long = clone(model).fit(X, y)
+    more = options(model, y) if name == "combined-mass" else {}
+    long = clone(model).fit(X, y, **more)
     stops = (r for r in (2, 4) if r < len(long.history_))
-    assert_same_model(long, interrupted(model, tmp_path / "state", stops, X, y), X)
+    assert_same_model(long, interrupted(model, tmp_path / "state", stops, X, y, **more), X)
 
 
 @pytest.mark.parametrize("name", ["smooth", "sparse", "mada", "combined", "entropy"])

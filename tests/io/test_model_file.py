@@ -46,6 +46,7 @@ BOOSTERS = [
     SparseBoostClassifier(n_estimators=6, kappa=0.5, random_state=0),
     MadaBoostClassifier(n_estimators=6, random_state=0),
     CombinedBoostClassifier(n_estimators=6, error_limits={"a": None, "b": 0.2}, random_state=0),
+    CombinedBoostClassifier(n_estimators=6, source_mass={"b": 0.2}, random_state=0),
 ]
 
 
@@ -78,7 +79,7 @@ def frame(library, classes=2, n=150):
 
 def fitted(model, X, y):
     model = clone(model)
-    if isinstance(model, CombinedBoostClassifier) and model.error_limits:
+    if isinstance(model, CombinedBoostClassifier) and (model.error_limits or model.source_mass):
         return model.fit(X, y, sample_domain=np.where(np.arange(len(y)) % 3 == 0, "a", "b"))
     return model.fit(X, y)
 

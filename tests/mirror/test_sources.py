@@ -175,7 +175,8 @@ def test_the_mass_is_one_for_any_range_of_dual_points_and_weights(name, width, d
     assert abs(math.fsum(held) - 1.0) <= 1e-12
     assert np.all(held <= np.asarray(domain.masses) + 1e-12)
     rows = u.reshape(-1, width).mean(axis=1)
-    assert np.all((u >= 0.0)) and np.all(rows <= np.multiply(domain.row_caps(), 1 + 1e-9))
+    assert np.all(u >= 0.0)
+    assert np.all(rows <= np.multiply(domain.row_caps(), 1 + 1e-9))
 
 
 @given(seed=seeds)

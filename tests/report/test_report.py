@@ -223,6 +223,15 @@ def test_sources(page):
     assert not none.all("figure")
 
 
+def test_a_source_with_a_largest_weight_has_no_certified_error(page):
+    model = CombinedBoostClassifier(
+        STUMP, source_mass={sorted(LIMITS)[0]: 0.3}, n_estimators=4, random_state=0
+    )
+    found = page(model.fit(X, Y, sample_domain=SOURCE))
+    assert found.column("sources-table", "Limit")[0] == f"{percent(0.3)} of the weight"
+    assert found.column("sources-table", "Certified error")[0] == "none"
+
+
 def test_a_bound_is_never_rounded_down():
     bounds = np.random.default_rng(0).random(500) ** 4
     written = [float(at_most(b).rstrip("%")) / 100 for b in bounds]

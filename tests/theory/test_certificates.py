@@ -35,6 +35,7 @@ from maboost.mirror import (
     Orthant,
     Regularizer,
     Simplex,
+    SourceCapped,
     project,
 )
 from maboost.mirror.steps import Step
@@ -198,6 +199,70 @@ def test_caps_of_any_size_in_any_row(name, update, problem, seed, step):
         check_star(run, rng)
         check_errors(run, record, name, np.zeros(problem.n), {})
         check_margin(run, record, name)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("update", ["active", "lazy"])
+@pytest.mark.parametrize("name", REGULARIZERS)
+@given(problem=problems, seed=seeds, rate=st.sampled_from([1.0, 0.3]))
+@examples(8)
+def test_sources_with_a_largest_mass(name, update, step, problem, seed, rate):
+    """The inequality with the first distribution, the soft margin, and errors of the other sources."""
+    rng, regularizer = np.random.default_rng(seed), REGULARIZERS[name]
+    groups = rng.integers(0, 3, size=problem.n)
+    groups[0], groups[-1] = 0, 1
+    shares = [float(problem.base[groups == g].sum()) for g in range(3)]
+    limits = {0: None if rng.integers(2) else 0.3, 1: None, 2: None}
+    caps = group_caps(dict(enumerate(np.maximum(shares, 1e-9))), limits)
+    masses = np.array([1.0, rng.uniform(0.02, 0.9), rng.choice([0.3, 1.0])])
+    domain = SourceCapped(groups, masses, np.array([caps[g] for g in groups.tolist()]))
+    try:
+        domain.with_row_caps_at_most(regularizer.upper).check(BaseMeasure(problem.weights))
+    except ValueError:
+        return  # the rows of a FermiDirac hold no more
+    run = problem.run(maboost(regularizer, domain, update, step, rate))
+    base, width, rows = run.measure.entries, run.measure.width, run.measure.rows_base
+    first = divergence(regularizer, run.state.density, np.ones(base.size), base)
+    capped = masses[groups] < 1.0
+    for record in rounds(run, 6):
+        mass = rows * run.state.density.reshape(-1, width).mean(axis=1)
+        for g in range(3):
+            assert mass[groups == g].sum() <= masses[g] + 1e-12
+        soft = math.inf
+        for _ in range(8):
+            theta = rng.normal(size=base.size) * rng.choice([0.3, 3.0, 30.0])
+            if rng.integers(2):
+                theta -= 30.0 * run.margins
+            u = project(regularizer, domain, theta, run.measure).density
+            cost = divergence(regularizer, u, np.ones(base.size), base)
+            reached = math.fsum(base * u * run.margins)
+            assert reached >= run.gain + first - cost - slack(run.gain, cost, reached)
+            soft = min(soft, reached)
+        found, certified = (x * run.total_step for x in (record.soft_margin, record.margin_bound))
+        assert certified <= found + slack(found, run.gain)
+        assert found <= soft + slack(found)
+        wrong = run.margins.reshape(-1, width).min(axis=1) <= 0.0
+        level = inverse_beta(regularizer, name, run.gain + first)
+        floor = max(
+            1.0 / np.min(np.where(capped, math.inf, caps_of(domain, rows))),
+            width / regularizer.upper,
+        )
+        expected = min(1.0, math.fsum(rows[capped]) + max(floor, width * level))
+        assert record.error_bound == pytest.approx(expected, rel=1e-9, abs=1e-11)
+        assert math.fsum(rows[wrong]) <= record.error_bound + 1e-9
+        for g, share in enumerate(shares):
+            mass_cap = float(masses[g]) if masses[g] < 1.0 else None
+            bound = run.bound.of_group(run.gain, max(share, 1e-9), limits[g], mass_cap)
+            if mass_cap is not None:
+                assert bound == 1.0
+            elif share:
+                its = min(1.0, max(limits[g] or 0.0, width * level / share))
+                assert bound == pytest.approx(its, rel=1e-9)
+                assert math.fsum(rows[wrong & (groups == g)]) / share <= bound + 1e-9
+
+
+def caps_of(domain, rows: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(domain.row_caps(), rows.shape)
 
 
 @pytest.mark.parametrize("name", REGULARIZERS)

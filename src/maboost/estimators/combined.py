@@ -349,7 +349,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         booster = combined(
             np.array(list(caps.values()))[members], self.regularizer, self.update, self.step,
             self.learning_rate, self.trim,
-            SourceCaps(members, np.array([masses.get(g, 1.0) for g in groups.names])),
+            SourceCaps(members.astype(np.uint32), np.array([masses.get(g, 1.0) for g in groups.names])),
         )  # fmt: skip
         return booster, Sources(groups, limits, masses)
 
@@ -357,7 +357,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         """The largest share of the weight of each source in `source_mass`."""
         masses = dict(self.source_mass or {})
         for name, mass in masses.items():
-            if not (isinstance(mass, Real) and 0.0 < mass < 1.0):
+            if not (isinstance(mass, Real) and 0.0 < float(mass) < 1.0):
                 raise ValueError(
                     f"source_mass[{name!r}] must be in (0, 1), got {mass!r}; leave the source out if it may "
                     "have all the weight"

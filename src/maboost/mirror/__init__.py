@@ -21,6 +21,7 @@ __all__ = [
     "Projected",
     "Regularizer",
     "Simplex",
+    "SourceCapped",
     "project",
     "project_generic",
 ]
