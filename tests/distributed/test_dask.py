@@ -29,7 +29,7 @@ from maboost import HistTreeClassifier, MABoostClassifier, distributed, load_mod
 from maboost.distributed import DaskMABoostClassifier, WorkerLostError, collective, launch
 from maboost.distributed.worker import model_digest
 from maboost.estimators.table import RareCategoriesWarning
-from maboost.mirror import CappedSimplex
+from maboost.mirror import CappedSimplex, SourceCapped
 
 pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")
 
@@ -333,6 +333,9 @@ def test_what_cannot_be_done_is_said(client):
         DaskMABoostClassifier().fit(lazy, labels[:30])
     with pytest.raises(ValueError, match="warm_start=True needs the state of every row"):
         DaskMABoostClassifier(warm_start=True).fit(lazy, labels)
+    by_source = SourceCapped(np.arange(60) % 2, np.array([0.3, 1.0]))
+    with pytest.raises(ValueError, match="domain has sources by row"):
+        DaskMABoostClassifier(domain=by_source).fit(lazy, labels)
     with pytest.raises(ValueError, match="domain has caps by row"):
         DaskMABoostClassifier(domain=CappedSimplex(np.full(60, 2.0))).fit(lazy, labels)
     with pytest.raises(TypeError, match="takes no sample_domain"):

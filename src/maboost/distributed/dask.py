@@ -23,6 +23,7 @@ from maboost.estimators import (
     SparseBoostClassifier,
 )
 from maboost.estimators.labels import label_array
+from maboost.mirror.domains import SourceCapped
 
 try:
     import dask.array as da
@@ -176,7 +177,13 @@ class _OnDask:
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if rows["sample_domain"] is not None and "error_limits" not in params:
             raise TypeError(f"{type(self).__name__}.fit() takes no sample_domain")
-        if np.ndim(getattr(params.get("domain"), "caps", 0.0)):
+        domain = params.get("domain")
+        if isinstance(domain, SourceCapped):
+            raise ValueError(
+                "domain has sources by row, but rows are in partitions: use DaskCombinedBoostClassifier with "
+                "source_mass and sample_domain"
+            )
+        if np.ndim(getattr(domain, "caps", 0.0)):
             raise ValueError(
                 "domain has caps by row, but rows are in partitions: give one cap, or use "
                 "DaskCombinedBoostClassifier with sample_domain"
