@@ -65,6 +65,20 @@ _DOCUMENTED = """{first}
 """
 
 
+def _refuse_domain_by_row(domain: Any) -> None:
+    """Refuse a domain with an entry a row, since each worker has other rows."""
+    if isinstance(domain, SourceCapped):
+        raise ValueError(
+            "domain has sources by row, but rows are in partitions: use DaskCombinedBoostClassifier with "
+            "source_mass and sample_domain"
+        )
+    if np.ndim(getattr(domain, "caps", 0.0)):
+        raise ValueError(
+            "domain has caps by row, but rows are in partitions: give one cap, or use "
+            "DaskCombinedBoostClassifier with sample_domain"
+        )
+
+
 class _OnDask:
     """What the classifiers on Dask share."""
 
@@ -177,17 +191,7 @@ class _OnDask:
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if rows["sample_domain"] is not None and "error_limits" not in params:
             raise TypeError(f"{type(self).__name__}.fit() takes no sample_domain")
-        domain = params.get("domain")
-        if isinstance(domain, SourceCapped):
-            raise ValueError(
-                "domain has sources by row, but rows are in partitions: use DaskCombinedBoostClassifier with "
-                "source_mass and sample_domain"
-            )
-        if np.ndim(getattr(domain, "caps", 0.0)):
-            raise ValueError(
-                "domain has caps by row, but rows are in partitions: give one cap, or use "
-                "DaskCombinedBoostClassifier with sample_domain"
-            )
+        _refuse_domain_by_row(params.get("domain"))
         if params["random_state"] is None:  # all workers need the same one
             params["random_state"] = int(np.random.mtrand._rand.randint(2**31 - 1))
 
