@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -349,7 +348,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         booster = combined(
             np.array(list(caps.values()))[members], self.regularizer, self.update, self.step,
             self.learning_rate, self.trim,
-            SourceCaps(members.astype(np.uint32), np.array([masses.get(g, 1.0) for g in groups.names])),
+            SourceCaps(members.astype(np.uint32, copy=False), np.array([masses.get(g, 1.0) for g in groups.names])),
         )  # fmt: skip
         return booster, Sources(groups, limits, masses)
 
@@ -357,7 +356,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         """The largest share of the weight of each source in `source_mass`."""
         masses = dict(self.source_mass or {})
         for name, mass in masses.items():
-            if not (isinstance(mass, Real) and 0.0 < float(mass) < 1.0):
+            if not (isinstance(mass, int | float | np.number) and 0.0 < float(mass) < 1.0):
                 raise ValueError(
                     f"source_mass[{name!r}] must be in (0, 1), got {mass!r}; leave the source out if it may "
                     "have all the weight"

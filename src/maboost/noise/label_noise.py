@@ -113,7 +113,8 @@ class LabelNoise:
         a, b, e, f = self._fraction()
         p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f))
         one, zero = self.costs[1] * p, self.costs[0] * (1.0 - p)
-        return np.column_stack([zero, one]) / (zero + one)[:, None]
+        both: Array = np.column_stack([zero, one]) / (zero + one)[:, None]
+        return both
 
     def _fraction(self) -> tuple[float, float, float, float]:
         """a, b, e, f with q' = (a + b p) / (e + f p)."""
