@@ -25,6 +25,7 @@ from maboost.estimators import (
 )
 
 if TYPE_CHECKING:
+    from maboost.certification import certify
     from maboost.io.checkpoint import CheckpointError
     from maboost.io.model_file import ModelFormatError, load_model
     from maboost.report import write_report
@@ -39,6 +40,7 @@ __all__ = [
     "SmoothBoostClassifier",
     "SparseBoostClassifier",
     "__version__",
+    "certify",
     "load_model",
     "write_report",
 ]
@@ -47,10 +49,11 @@ __all__ = [
 _LATER = {  # names that are imported when they are first asked for, and where from
     "CheckpointError": "maboost.io.checkpoint",
     "ModelFormatError": "maboost.io.model_file",
+    "certify": "maboost.certification",
     "load_model": "maboost.io.model_file",
     "write_report": "maboost.report",
 }
-_MODULES = ("data", "distributed", "noise", "plot", "testing")  # and modules
+_MODULES = ("certification", "data", "distributed", "noise", "plot", "testing")  # and modules
 
 
 def __getattr__(name: str) -> Any:
