@@ -175,7 +175,7 @@ class Certification:
             ).rstrip()
             for line in ((head if any(e.verdict for e in self.errors) else (*head[:4], "")), *lines)
         ]
-        return "\n".join([self.headline, "", *table, "", *self.notes])
+        return "\n".join([self.headline, "", *table, "", *map(escaped, self.notes)])
 
 
 def _percent(share: float, rounding: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: train, predict, evaluate, inspect, demo."""
+"""The command line: train, predict, evaluate, certify, inspect, demo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 import maboost
+from maboost.cli.certifying import certify
 from maboost.cli.demo import demo
 from maboost.cli.training import train
 from maboost.cli.using import evaluate, inspect, predict
@@ -52,5 +53,5 @@ def main() -> None:
     """Boosting where you choose the distribution, with a certificate."""
 
 
-for command in (train, predict, evaluate, inspect, demo):
+for command in (train, predict, evaluate, certify, inspect, demo):
     main.add_command(command)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from maboost.cli.common import plain, show_table
+from maboost.certification import Certification
+from maboost.cli.common import plain, say, show_table
 from maboost.cli.words import in_options
 from maboost.report.formats import at_most
 
@@ -58,15 +59,17 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
     return found
 
 
-def show(s: dict[str, Any]) -> None:
-    """The summary for a person."""
+def show(s: dict[str, Any], certification: Certification | None = None) -> None:
+    """The summary for a person: the bounds on fresh rows first."""
+    if certification is not None:
+        say(*str(certification).splitlines(), "")
     rows: list[tuple[str, str]] = []
     rows.append(("rounds", f"{s['rounds']} ({in_options(s['stopped'])})"))
     if s["rounds"]:
         rows.append(("training error", f"{s['training_error']:.2%}"))
         floor = s["certified_floor"]
         below = f", nothing is promised below {at_most(floor)}" if floor else ""
-        rows.append(("certified", f"at most {at_most(s['certified_error'])}{below}"))
+        rows.append(("certified in training", f"at most {at_most(s['certified_error'])}{below}"))
     if "validation_error" in s:
         rows.append(("validation error", f"{s['validation_error']:.2%}"))
     if "smoothness" in s:

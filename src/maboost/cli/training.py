@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 import maboost
+from maboost.certification import Certification
 from maboost.cli import checkpoints, class_weights
 from maboost.cli.boosters import BOOSTERS, booster
+from maboost.cli.certifying import certified, facts
 from maboost.cli.columns import (
     NUMBERS,
     TEXT,
@@ -43,6 +45,7 @@ from maboost.cli.summary import show, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
+from maboost.estimators.holdout import held_out
 from maboost.text import escaped
 
 __all__ = ["train"]
@@ -105,6 +108,12 @@ __all__ = ["train"]
     help="Validation rows: a share to hold out, or a file. Stops early and keeps the best round; 0 switches "
     "early stopping off. [default: a tenth of the rows from 10,000 rows on]",
 )
+@click.option(
+    "--certify",
+    type=float,
+    metavar="FRACTION",
+    help="Set this share of the rows aside for nothing but bounds of the error on fresh rows.",
+)
 @decimal_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @click.option("--jobs", type=int, help="Threads. [default: all cores]")
@@ -152,12 +161,16 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
             )
         check_safe_csv("--suspects", options["suspects"])
     checkpoints.check(options)
+    if options["certify"] is not None and not 0.0 < options["certify"] < 1.0:
+        raise TableError(f"--certify {options['certify']:g} must be a share between 0 and 1")
     factors = class_weights.parsed(options["class_weight"])
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
     table = read_table(data, options["decimal"], lambda name: name in text)
     job = _Job(data, table, options)
+    if options["certify"] is not None:
+        job.set_aside(options["certify"], options["seed"])
     classes = np.unique(job.y).tolist()
     model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
     if not options["as_json"]:
@@ -165,14 +178,17 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     if not (options["quiet"] or options["as_json"]):
         model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
     interrupted = job.fit(model)
-    _write(model, job, data, options)
+    certification = None if job.fresh is None else certified(model, **job.fresh)
+    _write(model, job, data, options, certification)
     found = summary(
         model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
     )
+    if certification is not None:
+        found = {"certification": facts(certification), **found}
     if options["as_json"]:
         click.echo(json.dumps(found, indent=2))
     else:
-        show(found)
+        show(found, certification)
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
@@ -182,7 +198,13 @@ def _file(valid: str | None) -> Path | None:
     return None if valid is None or is_number(valid) else Path(valid)
 
 
-def _write(model: Any, job: _Job, data: Path, options: dict[str, Any]) -> None:
+def _write(
+    model: Any,
+    job: _Job,
+    data: Path,
+    options: dict[str, Any],
+    certification: Certification | None,
+) -> None:
     """The files that were asked for."""
     if options["out"] is not None:
         model.save(options["out"])
@@ -193,12 +215,29 @@ def _write(model: Any, job: _Job, data: Path, options: dict[str, Any]) -> None:
             X=job.X,
             y=job.y,
             sample_weight=job.fit_options.get("sample_weight"),
+            certification=certification,
             source=data.name,
         )
     if options["suspects"] is not None:
         labels = model.suspect_labels()
         suspects = labels[labels["is_label_issue"]].reset_index()
+        suspects["row"] = job.table_rows[suspects["row"].to_numpy()]
         write_table(dict(suspects.items()), options["suspects"], options["safe_csv"])
+
+
+def _as_numbers(table: Any) -> np.ndarray[Any, Any]:
+    """Columns as numbers that are equal where the values are; texts as their places in sorted order."""
+    columns = []
+    for column in table.columns:
+        if kind_of(column.type) == TEXT:
+            texts = [None if text is None else str(text) for text in column.to_pylist()]
+            places = {text: i for i, text in enumerate(sorted({*texts} - {None}))}
+            columns.append(np.array([places.get(text, -1) for text in texts], dtype=float))
+        else:
+            if pa.types.is_boolean(column.type):
+                column = column.cast(pa.int8())
+            columns.append(column.cast(pa.float64(), safe=False).to_numpy())
+    return np.column_stack(columns)
 
 
 class _Job:
@@ -234,6 +273,36 @@ class _Job:
                 )
             check_finite(data, field.name, self.X.column(field.name))
         self.fit_options = self._fit_options(table)
+        self.table_rows = np.arange(table.num_rows)  # which rows of the table are fitted
+        self.fresh: dict[str, Any] | None = None
+
+    def set_aside(self, fraction: float, seed: int) -> None:
+        """Take rows out for the certificate; they are used for nothing else.
+
+        A hash of their features chooses them, without regard to labels, so that they are drawn as the table is
+        and equal rows stay together.
+        """
+        count = self.X.num_rows
+        one_class = np.zeros(count, dtype=np.intp)
+        out = held_out(_as_numbers(self.X), one_class, 1, np.ones(count), fraction, seed)
+        left = len(np.unique(self.y[~out]))
+        classes = len(np.unique(self.y))
+        if not out.any() or left < classes:
+            raise TableError(
+                f"--certify {fraction:g} sets {int(out.sum())} of {count} rows aside and leaves {left} of "
+                f"{classes} classes to train on: give another share, or certify later on rows of another file"
+            )
+        options = self.fit_options
+        self.fresh = {
+            "X": self.X.filter(out),
+            "y": self.y[out],
+            "groups": options["sample_domain"][out] if "sample_domain" in options else None,
+            "sample_weight": options["sample_weight"][out] if "sample_weight" in options else None,
+        }
+        self.X, self.y, self.table_rows = self.X.filter(~out), self.y[~out], np.flatnonzero(~out)
+        for name in ("sample_weight", "sample_domain"):
+            if name in options:
+                options[name] = options[name][~out]
 
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
         """The column to predict: not one that is dropped, or that holds the weights."""
@@ -364,6 +433,8 @@ class _Job:
             kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
             tell(f"{kind:<9} {some(names)}")
+        if self.fresh is not None:
+            tell(f"set aside {self.fresh['X'].num_rows} more rows for the certificate")
         if self.options["checkpoint"] is not None:
             tell(f"checkpoint {checkpoints.told(self.options)}")
 

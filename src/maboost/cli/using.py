@@ -33,10 +33,10 @@ from maboost.data.files import (
     write_table,
 )
 
-__all__ = ["evaluate", "inspect", "predict"]
+__all__ = ["evaluate", "inspect", "labelled_rows", "model_and_columns", "predict"]
 
 
-def _model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
+def model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
     model = _load(path)
     if not hasattr(model, "feature_names_in_"):
         raise TableError(f"{path}: the model was trained without column names; use it from Python")
@@ -81,7 +81,7 @@ def predict(
     if safe_csv and out is not None:
         check_safe_csv("--out", out)
     check_apart({"the model": model, "the rows": data}, {"--out": out})
-    fitted, trained = _model_and_columns(model)
+    fitted, trained = model_and_columns(model)
     table = trained.read(data, decimal, text=keep)
     check_there(keep, table.column_names)
     kept = _kept(data, list(dict.fromkeys(keep)), as_text=out is None or not is_parquet(out))
@@ -168,18 +168,9 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
     """Measure MODEL on the labelled rows of DATA (CSV or Parquet)."""
     from sklearn.metrics import confusion_matrix, log_loss
 
-    fitted, trained = _model_and_columns(model)
-    table = trained.read(data, decimal, target)
+    fitted, trained = model_and_columns(model)
+    table, name, y = labelled_rows(trained, data, decimal, target)
     X = table.select(trained.features)
-    rest = table.drop_columns(trained.features)
-    if not rest.column_names:
-        raise TableError(
-            f"{data}: has no column besides the features to compare with; add the labels"
-        )
-    name = target or _labels_column(data, rest, trained)
-    if name not in table.column_names:
-        raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
-    y = trained.labels(data, name, table.column(name))
     said = fitted.predict(X)
     classes = fitted.classes_.tolist()
     found = {
@@ -203,6 +194,27 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
         ([str(label), *map(str, row)] for label, row in rows),
         head=["true \\ predicted", *map(str, classes)],
     )
+
+
+def labelled_rows(
+    trained: TrainedColumns, data: Path, decimal: str, target: str | None, besides: tuple[str, ...] = ()
+) -> tuple[Any, str, Any]:
+    """A file with labels: the table, the name of the column of labels, and the labels.
+
+    The columns `besides` are read as text and are not looked at for labels.
+    """
+    table = trained.read(data, decimal, target, text=besides)
+    check_there(besides, table.column_names)
+    known = {*trained.features, *besides}
+    rest = table.select([name for name in table.column_names if name not in known])
+    if not rest.column_names:
+        raise TableError(
+            f"{data}: has no column besides the features to compare with; add the labels"
+        )
+    name = target or _labels_column(data, rest, trained)
+    if name not in table.column_names:
+        raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
+    return table, name, trained.labels(data, name, table.column(name))
 
 
 def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:

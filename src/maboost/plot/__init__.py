@@ -4,6 +4,7 @@ Needs matplotlib: ``pip install 'maboost[plot]'``.
 """
 
 from maboost.plot.bounds import BoundDisplay
+from maboost.plot.certification import CertificationDisplay
 from maboost.plot.distribution import DistributionDisplay
 from maboost.plot.importance import FeatureImportanceDisplay
 from maboost.plot.margins import MarginDisplay
@@ -12,6 +13,7 @@ from maboost.plot.suspects import SuspectLabelsDisplay
 
 __all__ = [
     "BoundDisplay",
+    "CertificationDisplay",
     "DistributionDisplay",
     "DomainErrorDisplay",
     "FeatureImportanceDisplay",

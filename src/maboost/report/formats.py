@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +16,7 @@ from maboost.estimators.labels import is_missing
 
 __all__ = [
     "MISSING",
+    "at_least",
     "at_most",
     "code",
     "count",
@@ -64,6 +65,15 @@ def at_most(share: float) -> str:
     ('25%', '12.4%', '0.0001%')
     """
     return _percent(share, ROUND_CEILING, "")
+
+
+def at_least(share: float) -> str:
+    """A lower bound in per cent: rounded down, so that what is written is true.
+
+    >>> at_least(0.25), at_least(0.12349), at_least(1e-9)
+    ('25%', '12.3%', '0%')
+    """
+    return "0%" if share < 1e-6 else _percent(share, ROUND_FLOOR, "")
 
 
 def _percent(share: float, rounding: str, below: str) -> str:

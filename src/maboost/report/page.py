@@ -43,6 +43,7 @@ def page(subject: Subject) -> str:
 
 def _sections(subject: Subject) -> list[Section]:
     found = [
+        sections.certification_section(subject),
         sections.data_section(subject),
         rounds.error_section(subject),
         labels.margin_section(subject),

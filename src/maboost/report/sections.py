@@ -20,12 +20,13 @@ from maboost.report.blocks import (
     cell,
     number_cell,
 )
-from maboost.report.formats import MISSING, code, count, percent
+from maboost.report.formats import MISSING, at_least, at_most, code, count, percent
 from maboost.report.subject import LabelledRows, Subject
-from maboost.report.summary import measured, streamed
+from maboost.report.summary import measured, promised, streamed
 
 __all__ = [
     "certificate_section",
+    "certification_section",
     "data_section",
     "importance_section",
     "parameter_section",
@@ -34,6 +35,31 @@ __all__ = [
 _MOST_CLASSES = 100
 _MOST_RARE = 20  # features
 _NO_ROUNDS = "The model has no rounds, so that there is nothing to show here."
+
+
+# ----------------------------------------------------------------------------------- fresh rows
+
+
+def certification_section(subject: Subject) -> Section | None:
+    """The bounds on fresh rows, and which limits are met."""
+    found = subject.certification
+    if found is None:
+        return None
+    limited = any(error.limit is not None for error in found.errors)
+    columns = [Column("Rows of"), *(Column(h, True) for h in ("Fresh rows", "Estimate"))]
+    columns += [Column("At least", True), Column("At most", True)]
+    if limited:
+        columns.append(Column("Limit"))
+    rows = []
+    for error in found.errors:
+        row = [cell(error.title, "name"), number_cell(error.rows)]
+        row.append(number_cell(error.estimate, error.measured))
+        row.append(number_cell(error.lower, at_least(error.lower)))
+        row.append(number_cell(error.upper, at_most(error.upper)))
+        rows.append([*row, cell(error.verdict)] if limited else row)
+    table = Table("fresh-table", "Certified error on fresh rows", columns, rows)
+    notes = [Paragraph(note) for note in found.notes]
+    return Section("fresh", "Error on fresh rows", [Paragraph(found.headline), table, *notes])
 
 
 # ---------------------------------------------------------------------------------------- the data
@@ -182,7 +208,7 @@ def importance_section(subject: Subject) -> Section:
 
 
 def certificate_section(subject: Subject) -> Section:
-    """The certificate in full."""
+    """What is certified about the training rows, and what that is for."""
     words = (
         "The certificate as the library prints it. It bounds the error on the distribution behind the "
         "stream, with the confidence that was asked for and if the rows are drawn independently."
@@ -191,7 +217,13 @@ def certificate_section(subject: Subject) -> Section:
         "of the gains of the rounds, and the margin in the same way; it assumes nothing about where the "
         "rows come from, and says nothing about other rows."
     )
+    purpose = (
+        "It is for those who must show that training did what it promises, such as keeping to the limits of a "
+        "data source; for decisions about new rows use the error on fresh rows."
+    )
     blocks: list[Any] = [
+        Paragraph(purpose),
+        Paragraph(promised(subject)),
         Paragraph(words),
         Preformatted("Certificate", str(subject.model.certificate_)),
     ]
@@ -199,7 +231,7 @@ def certificate_section(subject: Subject) -> Section:
         blocks.append(
             Note("An error of 1 stands for “nothing was measured”: the model has no rounds.")
         )
-    return Section("certificate", "Certificate", blocks)
+    return Section("certificate", "Certificate of the training error", blocks)
 
 
 # ------------------------------------------------------------------------------------ reproduction

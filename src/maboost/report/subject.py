@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maboost.certification import Certification, certify
 from maboost.data.stored import refuse_stored
 from maboost.estimators.combined import CombinedBoostClassifier
 from maboost.estimators.labels import label_array, unknown_labels
@@ -66,15 +67,6 @@ class TestRows:
     staged: Array
     count: int
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the error on rows like these."""
-        n, z = self.count, 1.959963984540054
-        centre = self.error + z * z / (2 * n)
-        spread = z * np.sqrt(self.error * (1 - self.error) / n + z * z / (4 * n * n))
-        low, high = (centre - spread) / (1 + z * z / n), (centre + spread) / (1 + z * z / n)
-        return max(0.0, float(low)), min(1.0, float(high))
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -85,6 +77,8 @@ class Subject:
     model : booster
     training : LabelledRows or None
     test : TestRows or None
+    certification : Certification or None
+        Bounds of the error on fresh rows.
     names : list of str
         The features.
     title, source, date : str
@@ -96,6 +90,7 @@ class Subject:
     model: Any
     training: LabelledRows | None
     test: TestRows | None
+    certification: Certification | None
     names: list[str]
     title: str
     source: str
@@ -248,6 +243,19 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
         )
     staged = np.array([float(np.mean(p != labels)) for p in model.staged_predict(X)])
     return TestRows(float(staged[-1]), staged, len(labels))
+
+
+def certification_of(
+    model: Any, X: Any, y: ArrayLike | None, given: Certification | None
+) -> Certification | None:
+    """The certification that was given, else one from the test rows."""
+    if given is not None:
+        if not isinstance(given, Certification):
+            raise TypeError(
+                f"certification must be what maboost.certify returns, got {type(given).__name__}"
+            )
+        return given
+    return None if X is None else certify(model, X, label_array(y, "y_test"))
 
 
 def feature_names(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from maboost.boosting.certificate import Certificate
+from maboost.certification import Certification
 from maboost.report.blocks import Paragraph, Tile
 from maboost.report.formats import at_most, count, listed, percent, text
 from maboost.report.subject import Subject
 
-__all__ = ["lead", "paragraphs", "tiles", "title"]
+__all__ = ["lead", "paragraphs", "promised", "tiles", "title"]
 
 
 def title(subject: Subject) -> str:
@@ -32,7 +33,7 @@ def lead(subject: Subject) -> str:
 
 def tiles(subject: Subject) -> list[Tile]:
     """The key figures."""
-    return [_training_tile(subject), _certified_tile(subject), _unseen_tile(subject), _label_tile(subject)]  # fmt: skip
+    return [_unseen_tile(subject), _training_tile(subject), _label_tile(subject)]
 
 
 def _training_tile(subject: Subject) -> Tile:
@@ -45,19 +46,12 @@ def _training_tile(subject: Subject) -> Tile:
     return Tile("Training error", percent(error), f"measured on {where}")
 
 
-def _certified_tile(subject: Subject) -> Tile:
-    bound = subject.model.certificate_.error_bound
-    if bound >= 1.0:
-        return Tile("Certified error", "none", "nothing is promised yet")
-    note = "of the stream, with confidence" if streamed(subject) else "proved for the training rows"
-    return Tile("Certified error", f"≤ {at_most(bound)}", note)
-
-
 def _unseen_tile(subject: Subject) -> Tile:
-    if subject.test is not None:
-        low, high = subject.test.interval
-        note = f"{percent(low)} to {percent(high)} with 95% confidence"
-        return Tile("Test error", percent(subject.test.error), note)
+    found = subject.certification
+    if found is not None:
+        note = f"with {100.0 * found.confidence:.6g}% confidence, from {count(found.rows, 'fresh row')}"
+        tone = "alert" if found.limits_violated else ""
+        return Tile("Error on fresh rows", found.overall.interval, note, tone)
     error = validation_error(subject)
     if error is not None:
         return Tile("Validation error", percent(error), "rows held out of the training")
@@ -92,7 +86,7 @@ def validation_error(subject: Subject) -> float | None:
 
 def paragraphs(subject: Subject) -> list[Paragraph]:
     """The summary in words."""
-    sentences = [_trained(subject), _promised(subject), _on_new_rows(subject), _labels(subject)]
+    sentences = [_on_new_rows(subject), _trained(subject), _measured(subject), _labels(subject)]
     return [Paragraph(sentence) for sentence in sentences if sentence]
 
 
@@ -133,7 +127,18 @@ def _rows(subject: Subject) -> str:
     return f"{count(used, 'row')} (of {total:,}; the others were held out or have no weight)"
 
 
-def _promised(subject: Subject) -> str:
+def _measured(subject: Subject) -> str:
+    if not measured(subject):
+        return "Nothing was measured on the training rows: the model has no rounds."
+    error = subject.model.certificate_.measured_error
+    if math.isnan(error):
+        return ""
+    where = "a sample of the stream" if streamed(subject) else "the training rows"
+    return f"On {where} the measured error is {percent(error)}."
+
+
+def promised(subject: Subject) -> str:
+    """What the certificate of the training error says, in words."""
     if not measured(subject):
         return "Nothing was measured and nothing is certified."
     certificate = subject.model.certificate_
@@ -182,15 +187,20 @@ def _on_new_rows(subject: Subject) -> str:
         parts.append(
             f"On the validation rows, which were not trained on, the error is {percent(error)}{chosen}."
         )
-    if subject.test is not None:
-        low, high = subject.test.interval
-        parts.append(
-            f"On {count(subject.test.count, 'test row')} the error is {percent(subject.test.error)}; "
-            f"on rows like these it is between {percent(low)} and {percent(high)} with 95% confidence."
-        )
+    if subject.certification is not None:
+        parts = [subject.certification.headline, _verdicts(subject.certification), *parts]
     if not parts:
         return "How the model does on new rows is not known: no test rows were given."
-    return " ".join(parts)
+    return " ".join(part for part in parts if part)
+
+
+def _verdicts(found: Certification) -> str:
+    """How many limits are met, violated and open."""
+    statuses = [error.status for error in found.errors if error.status is not None]
+    if not statuses:
+        return ""
+    told = [f"{statuses.count(s)} {s}" for s in ("met", "violated", "open") if s in statuses]
+    return f"Of {count(len(statuses), 'limit')}: {', '.join(told)}."
 
 
 def _labels(subject: Subject) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from maboost.certification import Certification
 from maboost.report.page import page
 from maboost.report.subject import (
     Subject,
+    certification_of,
     fitted_booster,
     held_out_rows,
     labelled_rows,
@@ -34,6 +36,7 @@ def write_report(
     sample_weight: ArrayLike | None = None,
     X_test: Any = None,
     y_test: ArrayLike | None = None,
+    certification: Certification | None = None,
     feature_names: Sequence[str] | None = None,
     title: str | None = None,
     source: str | None = None,
@@ -56,7 +59,10 @@ def write_report(
     sample_weight : array of shape (n_rows,), optional
         The weights of the fit; `class_weight` is multiplied in.
     X_test, y_test : optional
-        Rows that took no part in the fit, for the error on new rows.
+        Fresh rows: not used to fit, stop, choose or calibrate the model. The error on them is shown by round,
+        and certified at 95% confidence unless `certification` is given.
+    certification : Certification, optional
+        What :func:`maboost.certify` returned for this model: the first section of the report.
     feature_names : sequence of str, optional
         By default the columns of the table the model was fitted on, else x0, x1, ...
     title : str, optional
@@ -96,6 +102,7 @@ def write_report(
         model=model,
         training=training,
         test=held_out_rows(model, X_test, y_test),
+        certification=certification_of(model, X_test, y_test, certification),
         names=names_of(model, training, feature_names),
         title=title or "",
         source=source or "",
