@@ -18,10 +18,12 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     SmoothBoostClassifier,
+    certify,
     SparseBoostClassifier,
 )
 from maboost.plot import (
     BoundDisplay,
+    CertificationDisplay,
     DistributionDisplay,
     DomainErrorDisplay,
     FeatureImportanceDisplay,
@@ -393,6 +395,31 @@ class TestImportance:
     def test_at_least_one_bar(self, smooth):
         with pytest.raises(ValueError, match="at least 1"):
             FeatureImportanceDisplay.from_estimator(smooth, max_features=0)
+
+
+class TestCertification:
+    def test_intervals_estimates_and_limits(self, smooth):
+        limits = {"overall": 1.0, "trusted": 0.0, ("class", 0): 0.09}
+        found = certify(smooth, X[~HALF], Y[~HALF], groups=SOURCE[~HALF], limits=limits)
+        display = CertificationDisplay(found).plot()
+        drawn = [line.get_xdata().tolist() for line in display.intervals_]
+        assert drawn == [[e.lower, e.upper] for e in found.errors]
+        assert [m.get_xdata()[0] for m in display.estimates_] == [e.estimate for e in found.errors]
+        assert sorted(display.limit_marks_) == ["class 0", "group trusted", "overall"]
+        shown = [label.get_text() for label in display.ax_.get_yticklabels()]
+        assert shown == [e.title for e in found.errors]
+        assert "given labels, 95% bounds" in display.ax_.get_xlabel()
+        told = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert told[-1] == "limit"
+        assert len(told) == 1 + len({e.status for e in found.errors} - {None})
+
+    def test_any_classifier_and_no_limits(self):
+        pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[HALF], Y[HALF])
+        _, ax = plt.subplots()
+        display = CertificationDisplay.from_estimator(pipeline, X[~HALF], Y[~HALF], ax=ax)
+        assert display.ax_ is ax
+        assert ax.get_legend() is None
+        assert display.plot(linewidth=5.0).intervals_[0].get_linewidth() == 5.0
 
 
 def test_displays_leave_the_model_alone(combined):

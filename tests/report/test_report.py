@@ -26,6 +26,7 @@ from maboost import (
     MadaBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
+    certify,
     load_model,
     write_report,
 )
@@ -46,9 +47,10 @@ SECTIONS = [
     "Distribution over the rows",
     "Suspect labels",
     "Feature importance",
-    "Certificate",
+    "Certificate of the training error",
     "Parameters and versions",
 ]
+WITH_FRESH = ["Summary", "Error on fresh rows", *SECTIONS[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -82,20 +84,42 @@ def full(smooth, tmp_path_factory):
 def test_summary(full, smooth):
     certificate, suspects = smooth.certificate_, smooth.suspect_labels()
     error = np.mean(smooth.predict(X[~HALF]) != Y[~HALF])
+    fresh = certify(smooth, X[~HALF], Y[~HALF])
     assert full.tiles == {
+        "Error on fresh rows": fresh.overall.interval,
         "Training error": percent(certificate.measured_error),
-        "Certified error": f"≤ {at_most(certificate.error_bound)}",
-        "Test error": percent(error),
         "Labels that look wrong": str(suspects["is_label_issue"].sum()),
     }
+    assert fresh.overall.estimate == error
+    assert fresh.headline in full.text
     assert "12 rounds was trained on 285 rows with 30 features from a file" in full.text
     assert "to tell 2 classes apart: 0 and 1" in full.text
-    assert f"On {np.sum(~HALF)} test rows the error is {percent(error)}" in full.text
 
 
 def test_sections_in_order(full):
     assert full.headings[0] == ("h1", "SmoothBoost on a file")
-    assert full.headings[1:] == [("h2", name) for name in SECTIONS]
+    assert full.headings[1:] == [("h2", name) for name in WITH_FRESH]
+
+
+def test_the_certificate_on_fresh_rows_comes_first(page, smooth):
+    found = certify(
+        smooth, X[~HALF], Y[~HALF], groups=SOURCE[~HALF], limits={"overall": 0.0, "scraped": 0.5}
+    )
+    shown = page(smooth, certification=found)
+    assert shown.headings[2] == ("h2", "Error on fresh rows")
+    assert shown.tiles["Error on fresh rows"] == found.overall.interval
+    assert next(iter(shown.tiles)) == "Error on fresh rows"
+    assert shown.column("fresh-table", "Rows of") == [e.title for e in found.errors]
+    assert shown.column("fresh-table", "At most") == [at_most(e.upper) for e in found.errors]
+    assert shown.column("fresh-table", "Limit")[0] == "limit 0%: violated"
+    assert "Of 2 limits: 1 met, 1 violated." in shown.text
+    for note in found.notes:
+        assert note in shown.text
+
+
+def test_a_certification_is_what_certify_returns(page, smooth):
+    with pytest.raises(TypeError, match=r"must be what maboost\.certify returns, got float"):
+        page(smooth, certification=0.1)
 
 
 def test_history(full, smooth):
@@ -165,6 +189,7 @@ def test_importances(full, smooth):
 
 def test_certificate_in_full(full, smooth):
     assert full.pre == str(smooth.certificate_)
+    assert f"Certified is at most {at_most(smooth.certificate_.error_bound)}" in full.text
 
 
 def test_parameters_versions_and_seed(page):
@@ -257,7 +282,7 @@ def test_every_booster(page, booster, load):
     model = booster(n_estimators=5, random_state=0).fit(rows, y)
     found = page(model, X=rows, y=y, X_test=rows, y_test=y)
     names = [name for _, name in found.headings[1:] if name != "Data sources"]
-    assert names == SECTIONS
+    assert names == WITH_FRESH
     assert found.tiles["Training error"] == percent(model.certificate_.measured_error)
 
 
@@ -330,8 +355,8 @@ def test_no_rounds(page):
     assert not model.suspect_labels()["is_label_issue"].any()
     found = page(model, X=rows, y=y, X_test=rows, y_test=y)
     assert "the model always answers 0, the heaviest class" in found.text
-    assert found.tiles["Training error"] == found.tiles["Certified error"] == "none"
-    assert found.tiles["Test error"] == "50%"
+    assert found.tiles["Training error"] == "none"
+    assert found.tiles["Error on fresh rows"] == certify(model, rows, y).overall.interval
     assert not found.all("figure")
 
 
