@@ -162,7 +162,12 @@ def once(
     groups = [holds(e, population.error(population.groups == g)) for g, e in found.groups.items()]
     classes = [holds(e, population.error(label=c)) for c, e in found.classes.items()]
     overall = found.overall
-    return holds(overall, population.error()), all(groups), all(classes), overall.upper - overall.lower
+    return (
+        holds(overall, population.error()),
+        all(groups),
+        all(classes),
+        overall.upper - overall.lower,
+    )
 
 
 def study(cases: list[Case], populations: int, seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -172,7 +177,9 @@ def study(cases: list[Case], populations: int, seed: int = 0) -> Iterator[dict[s
         held = np.array(
             [
                 once(case, population, rng)
-                for population in (Population.drawn(case, rng) for _ in range(populations // case.draws))
+                for population in (
+                    Population.drawn(case, rng) for _ in range(populations // case.draws)
+                )
                 for _ in range(case.draws)
             ]
         )

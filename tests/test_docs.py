@@ -28,7 +28,7 @@ PAGES = WRITTEN + [
     page for page in sorted(ROOT.glob("docs/**/*.md")) if not GENERATED & set(page.parents)
 ]
 PUBLIC = [
-    "maboost", "maboost.boosting", "maboost.data", "maboost.distributed", "maboost.learners",
+    "maboost", "maboost.boosting", "maboost.certification", "maboost.data", "maboost.distributed", "maboost.learners",
     "maboost.mirror", "maboost.mirror.online", "maboost.mirror.steps", "maboost.noise", "maboost.plot",
     "maboost.testing",
 ]  # fmt: skip

@@ -108,7 +108,9 @@ def test_weights_are_importances_and_not_repetitions():
     assert "not repetitions" in str(found)
 
 
-@pytest.mark.parametrize("options", [{}, {"flip_rates": {1: 0.4}}, {"sample_weight": RNG.random(1200)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"flip_rates": {1: 0.4}}, {"sample_weight": RNG.random(1200)}]
+)
 def test_the_order_of_the_rows_does_not_matter(options):
     order = np.random.default_rng(1).permutation(1200)
     found = certify(Told(), SAID, GIVEN, groups=SITE, limits=0.2, **options)
@@ -144,7 +146,9 @@ def test_rows_do_not_decide_what_the_rates_leave_open():
 
 def test_a_name_for_a_group_that_is_also_called_overall():
     groups = np.where(SITE == "north", "overall", "south")
-    found = certify(Told(), SAID, TRUE, groups=groups, limits={"overall": 0.5, ("group", "overall"): 0.0})
+    found = certify(
+        Told(), SAID, TRUE, groups=groups, limits={"overall": 0.5, ("group", "overall"): 0.0}
+    )
     assert (found.overall.limit, found.groups["overall"].limit) == (0.5, 0.0)
 
 
@@ -166,7 +170,10 @@ def test_a_name_for_a_group_that_is_also_called_overall():
         ({"sample_weight": np.full(1200, -1.0)}, "sample_weight must be finite and at least 0"),
         ({"sample_weight": np.zeros(1200)}, "above 0 in some row"),
         ({"groups": SITE[:-1]}, "groups has 1199 values"),
-        ({"groups": np.array([None] + [1] * 1199)}, "groups has 1 missing values, the first in row 0"),
+        (
+            {"groups": np.array([None] + [1] * 1199)},
+            "groups has 1 missing values, the first in row 0",
+        ),
     ],
 )
 def test_what_is_refused(options, message):
@@ -189,10 +196,14 @@ def test_classifiers_and_labels_that_do_not_fit_are_refused():
         certify(Told(), [0, 1], [0, None])
 
 
-@pytest.mark.parametrize("wrap", [list, pd.Series, pa.array, lambda v: pd.Series(v, dtype="category")])
+@pytest.mark.parametrize(
+    "wrap", [list, pd.Series, pa.array, lambda v: pd.Series(v, dtype="category")]
+)
 def test_labels_of_any_library(wrap):
     names = np.array(["no", "yes"])
-    found = certify(Told(), names[SAID], wrap(names[TRUE]), groups=wrap(SITE), limits={"north": 0.5})
+    found = certify(
+        Told(), names[SAID], wrap(names[TRUE]), groups=wrap(SITE), limits={"north": 0.5}
+    )
     assert found.overall.estimate == np.mean(SAID != TRUE)
     assert list(found.classes) == ["no", "yes"]
     assert found.groups["north"].status == "met"

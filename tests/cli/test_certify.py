@@ -89,7 +89,13 @@ def test_a_violated_limit_is_exit_code_1_and_an_open_one_is_not(folder):
 )
 def test_bad_options_are_one_line(folder, options, message):
     refused(
-        message, "certify", folder / "m.maboost", folder / "fresh.csv", "--target", "diagnosis", *options
+        message,
+        "certify",
+        folder / "m.maboost",
+        folder / "fresh.csv",
+        "--target",
+        "diagnosis",
+        *options,
     )
 
 
@@ -187,9 +193,16 @@ def test_names_from_files_are_escaped(tmp_path):
         "train", tmp_path / "rows.parquet", "--drop", f"{EVIL}group", "--rounds", 2, "--certify", 0.3,
         "--out", tmp_path / "m.maboost",
     )  # fmt: skip
-    found = run("certify", tmp_path / "m.maboost", tmp_path / "rows.parquet", "--group", f"{EVIL}group")
+    found = run(
+        "certify", tmp_path / "m.maboost", tmp_path / "rows.parquet", "--group", f"{EVIL}group"
+    )
     as_json = run(
-        "certify", tmp_path / "m.maboost", tmp_path / "rows.parquet", "--group", f"{EVIL}group", "--json"
+        "certify",
+        tmp_path / "m.maboost",
+        tmp_path / "rows.parquet",
+        "--group",
+        f"{EVIL}group",
+        "--json",
     )
     assert done.returncode == found.returncode == 0, done.stderr + found.stderr
     for text in (done.stdout, done.stderr, found.stdout, found.stderr, as_json.stdout):

@@ -18,8 +18,8 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     SmoothBoostClassifier,
-    certify,
     SparseBoostClassifier,
+    certify,
 )
 from maboost.plot import (
     BoundDisplay,

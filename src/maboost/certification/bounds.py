@@ -243,7 +243,8 @@ class _Grid:
         """The largest value that a row can have for some rate in [t, 1]: it is convex in the rate."""
         above, below = self._losses.extremes
         values = above.ravel() - t[:, None] * below.ravel()
-        return np.maximum(values.max(axis=1), self._at_one)
+        found: Array = np.maximum(values.max(axis=1), self._at_one)
+        return found
 
     def _variances(self, t: Array) -> Array:
         """The mean square of a value in the reference population, on average over the corners."""
@@ -251,7 +252,8 @@ class _Grid:
         squares = ((above - t[:, None, None] * below) ** 2).mean(axis=1)
         none, all_ = self._losses.reference
         likely = (1.0 - t[:, None]) * none + t[:, None] * all_
-        return np.maximum(np.sum(likely * squares, axis=1), 1e-300)
+        found: Array = np.maximum(np.sum(likely * squares, axis=1), 1e-300)
+        return found
 
     def log_shares(self, t: Array, cell: Array | int | None = None) -> Array:
         """Logarithms of the shares of the bets at t, of shape (n_t, n_bets).

@@ -72,7 +72,7 @@ def flip_rates_of(flip_rates: Any, classes: list[Any]) -> FlipRates:
     inverses = np.stack(
         [np.linalg.inv(T) * abs(d) for T, d in zip(matrices, determinants, strict=True)]
     )
-    centre = np.linalg.inv(_matrix(given, middle, flip_rates, classes))
+    centre = np.asarray(np.linalg.inv(_matrix(given, middle, flip_rates, classes)), np.float64)
     return FlipRates(inverses, np.abs(determinants), centre, bool(names))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from maboost.boosting.rounding import rounded
 from maboost.text import escaped
 
-__all__ = ["CertifiedError", "Certification"]
+__all__ = ["Certification", "CertifiedError"]
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,15 @@ class CertifiedError:
     rows_to_decide : int or None
         Fresh rows of this kind (all rows, rows of the group, rows of the class) that decide an open limit
         with a probability of about 0.8, if the estimate is the truth. None where nothing is open, or where no
-        number of rows decides it: the estimate is at the limit, or the intervals of the flip rates are too
-        wide. Where flip rates are given, rows of a class are counted among all rows, since nobody knows which
+        number of rows up to a billion decides it: the estimate is at the limit, or the intervals of the flip
+        rates are too wide. Where flip rates are given, rows of a class are counted among all rows, since nobody knows which
         rows are of the class.
+
+    Examples
+    --------
+    >>> error = CertifiedError("group", "north", 500, 0.05, 0.0326, 0.0729, limit=0.1, status="met")
+    >>> error.title, error.interval, error.verdict
+    ('group north', '3.26% to 7.29%', 'limit 10%: met')
     """
 
     kind: str
@@ -64,7 +70,11 @@ class CertifiedError:
     @property
     def measured(self) -> str:
         """The estimate in per cent."""
-        return "unknown" if self.estimate != self.estimate else _percent(self.estimate, ROUND_HALF_EVEN)
+        return (
+            "unknown"
+            if self.estimate != self.estimate
+            else _percent(self.estimate, ROUND_HALF_EVEN)
+        )
 
     @property
     def verdict(self) -> str:

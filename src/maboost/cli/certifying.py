@@ -99,7 +99,7 @@ def certified(*args: Any, **options: Any) -> Certification:
     """What :func:`maboost.certify` finds; its warnings are lines on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = maboost.certify(*args, **options)
+        found: Certification = maboost.certify(*args, **options)
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             say(f"maboost: {warning.message}", err=True)

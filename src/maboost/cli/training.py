@@ -149,6 +149,37 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
         options = configured(context, config, options)
+    written = _written(options)
+    factors = class_weights.parsed(options["class_weight"])
+    check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
+    model = booster(options)
+    text = {options["domain_column"], *options["categorical"]}
+    table = read_table(data, options["decimal"], lambda name: name in text)
+    job = _Job(data, table, options)
+    job.set_aside(options["certify"], options["seed"])
+    classes = np.unique(job.y).tolist()
+    model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
+    if not options["as_json"]:
+        job.describe(data)
+    if not (options["quiet"] or options["as_json"]):
+        model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
+    interrupted = job.fit(model)
+    certification = None if job.fresh is None else certified(model, **job.fresh)
+    _write(model, job, data, options, certification)
+    found = summary(
+        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
+    )
+    if options["as_json"]:
+        first = {} if certification is None else {"certification": facts(certification)}
+        click.echo(json.dumps(first | found, indent=2))
+    else:
+        show(found, certification)
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
+
+
+def _written(options: dict[str, Any]) -> dict[str, Path | None]:
+    """The files to write, by option; refuses what cannot be written, before the table is read."""
     written = {f"--{name}": options[name] for name in ("out", "report", "suspects", "checkpoint")}
     for option, path in written.items():
         check_writable(path, option)
@@ -163,34 +194,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     checkpoints.check(options)
     if options["certify"] is not None and not 0.0 < options["certify"] < 1.0:
         raise TableError(f"--certify {options['certify']:g} must be a share between 0 and 1")
-    factors = class_weights.parsed(options["class_weight"])
-    check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
-    model = booster(options)
-    text = {options["domain_column"], *options["categorical"]}
-    table = read_table(data, options["decimal"], lambda name: name in text)
-    job = _Job(data, table, options)
-    if options["certify"] is not None:
-        job.set_aside(options["certify"], options["seed"])
-    classes = np.unique(job.y).tolist()
-    model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
-    if not options["as_json"]:
-        job.describe(data)
-    if not (options["quiet"] or options["as_json"]):
-        model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
-    interrupted = job.fit(model)
-    certification = None if job.fresh is None else certified(model, **job.fresh)
-    _write(model, job, data, options, certification)
-    found = summary(
-        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
-    )
-    if certification is not None:
-        found = {"certification": facts(certification), **found}
-    if options["as_json"]:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        show(found, certification)
-    if interrupted:
-        raise SystemExit(INTERRUPTED)
+    return written
 
 
 def _file(valid: str | None) -> Path | None:
@@ -230,8 +234,10 @@ def _as_numbers(table: Any) -> np.ndarray[Any, Any]:
     columns = []
     for column in table.columns:
         if kind_of(column.type) == TEXT:
-            texts = [None if text is None else str(text) for text in column.to_pylist()]
-            places = {text: i for i, text in enumerate(sorted({*texts} - {None}))}
+            texts = column.to_pylist()
+            places = {
+                text: i for i, text in enumerate(sorted(t for t in {*texts} if t is not None))
+            }
             columns.append(np.array([places.get(text, -1) for text in texts], dtype=float))
         else:
             if pa.types.is_boolean(column.type):
@@ -276,12 +282,14 @@ class _Job:
         self.table_rows = np.arange(table.num_rows)  # which rows of the table are fitted
         self.fresh: dict[str, Any] | None = None
 
-    def set_aside(self, fraction: float, seed: int) -> None:
-        """Take rows out for the certificate; they are used for nothing else.
+    def set_aside(self, fraction: float | None, seed: int) -> None:
+        """Take a fraction of the rows out for the certificate; they are used for nothing else.
 
         A hash of their features chooses them, without regard to labels, so that they are drawn as the table is
         and equal rows stay together.
         """
+        if fraction is None:
+            return
         count = self.X.num_rows
         one_class = np.zeros(count, dtype=np.intp)
         out = held_out(_as_numbers(self.X), one_class, 1, np.ones(count), fraction, seed)

@@ -37,6 +37,7 @@ __all__ = ["evaluate", "inspect", "labelled_rows", "model_and_columns", "predict
 
 
 def model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
+    """A model from a file, and the columns that it was trained on."""
     model = _load(path)
     if not hasattr(model, "feature_names_in_"):
         raise TableError(f"{path}: the model was trained without column names; use it from Python")
@@ -197,7 +198,11 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
 
 
 def labelled_rows(
-    trained: TrainedColumns, data: Path, decimal: str, target: str | None, besides: tuple[str, ...] = ()
+    trained: TrainedColumns,
+    data: Path,
+    decimal: str,
+    target: str | None,
+    besides: tuple[str, ...] = (),
 ) -> tuple[Any, str, Any]:
     """A file with labels: the table, the name of the column of labels, and the labels.
 

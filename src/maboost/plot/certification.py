@@ -129,10 +129,17 @@ class CertificationDisplay:
             return
         present = {error.status for error in self.certification.errors} - {None}
         handles = [
-            Line2D([], [], color=_STYLES[s][0], marker=_STYLES[s][1], linewidth=3.0, label=f"limit {s}")
+            Line2D(
+                [], [], color=_STYLES[s][0], marker=_STYLES[s][1], linewidth=3.0, label=f"limit {s}"
+            )
             for s in ("met", "open", "violated")
             if s in present
         ]
-        tick = {"color": "black", "marker": "|", "markersize": 12, "markeredgewidth": 1.8}
+        tick: dict[str, Any] = {
+            "color": "black",
+            "marker": "|",
+            "markersize": 12,
+            "markeredgewidth": 1.8,
+        }
         handles.append(Line2D([], [], linestyle="none", label="limit", **tick))
         ax.legend(handles=handles, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0))

@@ -106,9 +106,7 @@ def certify(
         raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
     predict = getattr(classifier, "predict", None)
     if not callable(predict):
-        raise TypeError(
-            f"classifier must have a method predict, got {type(classifier).__name__}"
-        )
+        raise TypeError(f"classifier must have a method predict, got {type(classifier).__name__}")
     given = _values(y, "y")
     if not len(given):
         raise ValueError("X and y have no rows: give fresh rows that the classifier has not seen")
@@ -340,7 +338,9 @@ def _notes(rows: _Rows, groups: int, classes: int) -> list[str]:
         notes.append(
             "Weights are importance weights, not repetitions; none in the population is above the largest here."
         )
-    families = [f"the {n} {kind} intervals" for n, kind in ((groups, "group"), (classes, "class")) if n > 1]
+    families = [
+        f"the {n} {kind} intervals" for n, kind in ((groups, "group"), (classes, "class")) if n > 1
+    ]
     if families:
         notes.append(
             f"{' and '.join(families).capitalize()} share the error probability evenly, so that all of a kind "
@@ -448,7 +448,9 @@ def _key(name: Any, groups: list[Any], labels: list[Any]) -> Key:
         return ("group", name)
     there = ["'overall'", *(repr(g) for g in groups), *(repr(("class", c)) for c in labels)]
     more = f", ... ({len(there)} in all)" if len(there) > 12 else ""
-    raise ValueError(f"limits names {name!r}, which is not there; there are {', '.join(there[:12])}{more}")
+    raise ValueError(
+        f"limits names {name!r}, which is not there; there are {', '.join(there[:12])}{more}"
+    )
 
 
 def _limit(value: Any, name: str) -> float:
