@@ -85,6 +85,14 @@ def test_wider_intervals_of_rates_give_wider_bounds():
     assert widths[0] > np.ptp(bounds(certify(Told(), SAID, GIVEN, flip_rates={1: 0.4}).overall))
 
 
+def test_rates_may_be_an_object_with_intervals():
+    class Audit:
+        intervals = {1: (0.35, 0.45)}
+
+    found = certify(Told(), SAID, GIVEN, flip_rates=Audit())
+    assert found == certify(Told(), SAID, GIVEN, flip_rates={1: (0.35, 0.45)})
+
+
 def test_no_rates_are_what_flip_rates_of_zero_are():
     none = certify(Told(), SAID, TRUE)
     zero = certify(Told(), SAID, TRUE, flip_rates=0.0)

@@ -71,7 +71,8 @@ def certify(
         How often a class is labelled otherwise, as in :func:`maboost.noise.transition_matrix`. The bounds are
         then about *true* labels. A rate that is not known may be an interval, ``{"fraud": (0.35, 0.45)}``;
         all intervals together must hold with probability :math:`1 - \delta/2` at least, and the bounds then
-        use the other half and the worst rates in the intervals. Rates must hold within each group.
+        use the other half and the worst rates in the intervals. An object with an attribute `intervals` that
+        is such a dict does, too. Rates must hold within each group.
     sample_weight : array-like of shape (n_rows,), optional
         Importance weights: the bounds are about :math:`E[w\,1(f \ne y)]/E[w]`. They are not repetitions: a row
         of weight 2 is one draw. No weight in the population may be above the largest that is given; or the
