@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maboost import SmoothBoostClassifier, certify
+from maboost.noise import flip_rates_from_audit
 
 
 class Told:
@@ -293,3 +295,17 @@ def test_no_warning_in_ordinary_use():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         certify(Told(), SAID, GIVEN, flip_rates={1: (0.35, 0.45)}, groups=SITE, limits=0.2)
+
+
+def test_estimated_rates_must_hold_with_half_of_the_error():
+    """Intervals of an audit hold one by one, so that two classes need twice as much."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 2, size=400)
+    given = np.where((true == 1) & (rng.random(400) < 0.4), 0, true)
+    X = np.column_stack([true, rng.normal(size=400)])
+    model = DummyClassifier(strategy="constant", constant=0).fit(X, given)
+    with pytest.raises(ValueError, match="estimate the rates with confidence=0.9875"):
+        certify(model, X, given, flip_rates=flip_rates_from_audit(given, true, confidence=0.975))
+    enough = flip_rates_from_audit(given, true, confidence=0.9875)
+    found = certify(model, X, given, flip_rates=enough)
+    assert found.overall.lower <= np.mean(true == 1) <= found.overall.upper

@@ -21,6 +21,7 @@ from maboost.certification.bounds import (
 )
 from maboost.certification.rates import FlipRates, flip_rates_of
 from maboost.certification.result import Certification, CertifiedError
+from maboost.noise.rates import EstimatedRates
 
 __all__ = ["certify"]
 
@@ -117,6 +118,7 @@ def certify(
         raise ValueError(
             f"flip_rates needs two classes at least, but all labels and predictions are {labels[0]!r}"
         )
+    _check_confidence(flip_rates, float(confidence))
     rates = None if flip_rates is None else flip_rates_of(flip_rates, labels)
     rows = _Rows(
         np.array(_codes(given, labels)),
@@ -458,3 +460,18 @@ def _limit(value: Any, name: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 <= float(value) <= 1.0:
         raise ValueError(f"{name} must be an error in [0, 1], got {value!r}")
     return float(value)
+
+
+def _check_confidence(flip_rates: Any, confidence: float) -> None:
+    """Refuse estimated rates whose intervals hold with less than this certificate needs."""
+    if not isinstance(flip_rates, EstimatedRates):
+        return
+    needed, classes = 0.5 * (1.0 + confidence), len(flip_rates.classes)
+    if flip_rates.joint_confidence < needed - 1e-12:
+        audited = flip_rates.joint_confidence < flip_rates.confidence
+        asked = 1.0 - (1.0 - needed) / classes if audited else needed
+        raise ValueError(
+            f"flip_rates were estimated with confidence={flip_rates.confidence:g}, so that their intervals hold "
+            f"together with {flip_rates.joint_confidence:g}; a certificate with confidence={confidence:g} leaves "
+            f"half of its error to them: estimate the rates with confidence={asked:g} or more"
+        )

@@ -34,6 +34,7 @@ from maboost.estimators.tree import INPUT, TREE_PARAMETERS, HistTreeClassifier
 from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
+from maboost.noise.rates import EstimatedRates
 from maboost.threads import Threads
 
 __all__ = ["BoostingClassifier"]
@@ -89,7 +90,13 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "scoring": [str, callable],
         "target_error": [Interval(Real, 0, 1, closed="both"), None],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
-        "flip_rates": [dict, Interval(Real, 0, 1, closed="left"), "array-like", None],
+        "flip_rates": [
+            dict,
+            Interval(Real, 0, 1, closed="left"),
+            "array-like",
+            EstimatedRates,
+            None,
+        ],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
         "checkpoint": [str, os.PathLike, None],

@@ -71,6 +71,16 @@ class EstimatedRates:
             )
         }
 
+    @property
+    def joint_confidence(self) -> float:
+        """The level at which the intervals of all classes hold together.
+
+        Intervals of an audit hold one by one, so that their errors add up.
+        """
+        if self.source != "audited rows":
+            return self.confidence
+        return max(1.0 - len(self.classes) * (1.0 - self.confidence), 0.0)
+
     def ordered(self, classes: list[Any]) -> Array:
         """The matrix in the order of `classes`."""
         if len(classes) != len(self.classes) or set(classes) != set(self.classes):
