@@ -304,7 +304,7 @@ def test_estimated_rates_must_hold_with_half_of_the_error():
     given = np.where((true == 1) & (rng.random(400) < 0.4), 0, true)
     X = np.column_stack([true, rng.normal(size=400)])
     model = DummyClassifier(strategy="constant", constant=0).fit(X, given)
-    with pytest.raises(ValueError, match="estimate the rates with confidence=0.9875"):
+    with pytest.raises(ValueError, match=r"estimate the rates with confidence=0\.9875"):
         certify(model, X, given, flip_rates=flip_rates_from_audit(given, true, confidence=0.975))
     enough = flip_rates_from_audit(given, true, confidence=0.9875)
     found = certify(model, X, given, flip_rates=enough)
