@@ -168,3 +168,43 @@ def test_a_positive_domain_must_be_named():
         ValueError, match=r"sample_domain has \[1\], which error_limits does not name"
     ):
         CombinedBoostClassifier(TREE).fit(X, NOISY, sample_domain=domain)
+
+
+# ------------------------------------------------------------------------------- rates of sources
+
+
+def test_trusted_sources_estimate_the_rates_of_the_others():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 3))
+    true = (rows[:, 0] + rows[:, 1] + 0.5 * rng.normal(size=4000) > 0).astype(int)
+    source = np.where(np.arange(4000) < 800, "audited", "scraped")
+    flipped = (source == "scraped") & (true == 1) & (rng.random(4000) < 0.4)
+    given = np.where(flipped, 0, true)
+    model = CombinedBoostClassifier(flip_rates="trusted", trusted=["audited"], random_state=0)
+    model.fit(rows, given, sample_domain=source)
+    assert model.flip_rates == "trusted"
+    rates = model.flip_rates_["scraped"]
+    assert rates[1, 0] == pytest.approx(0.4, abs=0.08)
+    assert rates[0, 1] == pytest.approx(0.0, abs=0.05)
+    np.testing.assert_array_equal(model.flip_rates_["audited"], np.eye(2))
+    ignored = CombinedBoostClassifier(
+        error_limits={"audited": None, "scraped": None}, random_state=0
+    ).fit(rows, given, sample_domain=source)
+    fresh = rng.normal(size=(4000, 3))
+    best = (fresh[:, 0] + fresh[:, 1] > 0).astype(int)
+    assert model.score(fresh, best) > ignored.score(fresh, best) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"flip_rates": "trusted"}, "go together"),
+        ({"trusted": ["a"]}, "go together"),
+        ({"flip_rates": "trusted", "trusted": ["b"]}, "must name sources"),
+        ({"flip_rates": {"trusted": 0.0}}, "which flip_rates does not name"),
+        ({"flip_rates": {"trusted": 0.0, "scraped": 0.1, "x": 0.2}}, "which is no source"),
+    ],
+)
+def test_rates_of_sources_that_cannot_be(params, message):
+    with pytest.raises(ValueError, match=message):
+        CombinedBoostClassifier(**params).fit(X, NOISY, sample_domain=SOURCE)

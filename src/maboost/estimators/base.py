@@ -196,7 +196,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             names = list(self._codes.dtypes or range(X.shape[1]))
             warn_of_large_integers(given, names, comm)
         weights = row_weights(
-            X, y, sample_weight, self.class_weight, comm, *self._rates(sample_domain)
+            X, y, sample_weight, self.class_weight, comm, *self._rates(sample_domain, given, y)
         )
         random_state = check_random_state(self.random_state)
         known = self._codes.categories
@@ -224,7 +224,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         check_labels(rows.y)
         return rows, groups
 
-    def _rates(self, sample_domain: Any) -> tuple[Any, NDArray[Any] | None]:
+    def _rates(
+        self, sample_domain: Any, X: Any = None, y: Any = None
+    ) -> tuple[Any, NDArray[Any] | None]:
         """The flip rates, and the source of each row if they are by source."""
         return self.flip_rates, None
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.booster import Booster
@@ -18,10 +20,13 @@ from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Sources
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.smooth import SmoothBoostClassifier
 from maboost.estimators.weights import distinct_values
 from maboost.mirror.domains import SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
+from maboost.noise.estimation import flip_rates_from_trusted
+from maboost.noise.rates import EstimatedRates
 
 __all__ = ["CombinedBoostClassifier"]
 
@@ -108,6 +113,10 @@ class CombinedBoostClassifier(BoostingClassifier):
         a row with 40 % flips of both classes 0.008 of a row with a right label. Early stopping holds out
         rows of the sources whose labels are right, where there are any, and `X_val` is taken to have right
         labels then. Predictions and probabilities are about **true** labels; two classes only.
+        "trusted" estimates the rates of the other sources from the rows of `trusted` ones
+        (:func:`maboost.noise.flip_rates_from_trusted`): five fits of SmoothBoost for each source.
+    trusted : list, default=None
+        With ``flip_rates="trusted"``, the sources whose labels are right.
     class_weight : dict, "balanced" or None, default=None
         Factors on the base measure by class.
     warm_start : bool, default=False
@@ -184,6 +193,8 @@ class CombinedBoostClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "error_limits": [dict, None],
+        "flip_rates": [dict, StrOptions({"trusted"}), None],
+        "trusted": ["array-like", None],
         "source_mass": [dict, None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "update": [StrOptions({"active", "lazy"})],
@@ -218,6 +229,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         target_error: float | None = None,
         max_seconds: float | None = None,
         flip_rates: Any = None,
+        trusted: Any = None,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -252,6 +264,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         self.target_error = target_error
         self.max_seconds = max_seconds
         self.flip_rates = flip_rates
+        self.trusted = trusted
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -294,8 +307,16 @@ class CombinedBoostClassifier(BoostingClassifier):
             X, y, sample_weight, (X_val, y_val, sample_weight_val), groups, sample_domain
         )
 
-    def _rates(self, sample_domain: Any) -> tuple[Any, NDArray[Any] | None]:
+    def _rates(
+        self, sample_domain: Any, X: Any = None, y: Any = None
+    ) -> tuple[Any, NDArray[Any] | None]:
         self._source_names: list[Any] = []
+        estimated = isinstance(self.flip_rates, str)
+        if (self.trusted is None) == estimated:
+            raise ValueError(
+                "flip_rates='trusted' and trusted=[...] go together, got "
+                f"flip_rates={self.flip_rates!r} and trusted={self.trusted!r}"
+            )
         if self.flip_rates is None:
             return None, None
         if sample_domain is None:
@@ -303,9 +324,43 @@ class CombinedBoostClassifier(BoostingClassifier):
                 f"flip_rates={self.flip_rates!r} are by source here, but fit got no sample_domain"
             )
         refuse_missing(sample_domain, "sample_domain", "sources")
-        if isinstance(self.flip_rates, Mapping):
-            self._source_names = sorted(self.flip_rates, key=str)
-        return self.flip_rates, np.asarray(sample_domain)
+        rates, sources = self.flip_rates, np.asarray(sample_domain)
+        if estimated:
+            rates = self._estimated_rates(X, np.asarray(y), sources)
+        if isinstance(rates, Mapping):
+            self._source_names = sorted(rates, key=str)
+        return rates, sources
+
+    def _estimated_rates(
+        self, X: Any, y: NDArray[Any], sources: NDArray[Any]
+    ) -> dict[Any, EstimatedRates | float]:
+        """The rates of every source, from the rows of trusted ones."""
+        if X is None or self._comm.size > 1:
+            raise ValueError(
+                "flip_rates='trusted' needs all rows in memory: estimate the rates of each source by "
+                "maboost.noise.flip_rates_from_trusted and give them as flip_rates"
+            )
+        names, trusted = np.unique(sources).tolist(), list(self.trusted or [])
+        absent = [name for name in trusted if name not in names]
+        if absent or not trusted:
+            raise ValueError(
+                f"trusted={self.trusted!r} must name sources in sample_domain, which has {names!r}"
+            )
+        right = np.flatnonzero(np.isin(sources, trusted))
+        classifier = SmoothBoostClassifier(random_state=0, n_jobs=self.n_jobs)
+        rates: dict[Any, EstimatedRates | float] = {}
+        for name in names:
+            if name in trusted:
+                rates[name] = 0.0
+                continue
+            rows = np.flatnonzero(sources == name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # the fit itself gives them
+                rates[name] = flip_rates_from_trusted(
+                    classifier,
+                    _safe_indexing(X, right), y[right], _safe_indexing(X, rows), y[rows],
+                )  # fmt: skip
+        return rates
 
     def _rates_used(self) -> Any:
         noise = self._row_noise
