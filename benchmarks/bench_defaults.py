@@ -22,6 +22,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import maboost
+from maboost.estimators.table import RareCategoriesWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "defaults.md"
 CONDITIONS = ("clean", "20 % uniform", "40 % of positives")
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--booster", nargs="+", default=["Smooth", "Sparse", "Mada", "MA"])
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", RareCategoriesWarning)
     readers = TABLES if options.folder is None else from_folder(options.folder)
     tables = {name: read() for name, read in readers.items()}
     text = [
