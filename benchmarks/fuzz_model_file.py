@@ -62,7 +62,7 @@ ROWS = 8
 
 
 def originals() -> list[bytes]:
-    """Valid files: two, three and one class, categories, rare ones, missing values, no trees, version 1."""
+    """Valid files: two, three and one class, categories, rare ones, flip rates, no trees, version 1."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3)).round(2)
     X[::9, 1] = np.nan
@@ -74,6 +74,7 @@ def originals() -> list[bytes]:
     sets = HistTreeClassifier(max_depth=2, categorical_features=[2])
     source = np.where(np.arange(60) % 2 == 0, "x", "y")
     limits = {"x": None, "y": 0.3}
+    flips = {"x": 0.0, "y": {0: 0.2, 1: 0.3}}
     models = [
         MABoostClassifier(**small, n_jobs=1).fit(X, two),
         MABoostClassifier(deep, **small).fit(X, two),
@@ -82,6 +83,8 @@ def originals() -> list[bytes]:
         SparseBoostClassifier(sets, **small).fit(coded, two),
         MadaBoostClassifier(**small).fit(X, np.zeros(60)),
         MABoostClassifier(**small).fit(*_frame(X, two)),
+        CombinedBoostClassifier(flip_rates=flips, **small).fit(X, two, sample_domain=source),
+        MABoostClassifier(flip_rates=0.1, **small).fit(X, three),
     ]
     few_bins = HistTreeClassifier(max_depth=2, max_bins=3, categorical_features=[2])
     with warnings.catch_warnings():

@@ -516,8 +516,8 @@ def test_sparseboost_of_version_3_is_read_and_becomes_the_current_version(tmp_pa
         assert one[:2].certificate_.error_bound == one.history_["error_bound"][1]
 
 
-@pytest.mark.parametrize("name", ["penalty", "last_penalty", "squares"])
-def test_version_3_has_no_penalty(binary, name, tmp_path):
+@pytest.mark.parametrize("name", ["penalty", "last_penalty", "squares", "given_labels"])
+def test_version_3_has_no_later_numbers(binary, name, tmp_path):
     arrays, document = as_version_3(*_parts(binary))
     certificate = dict(document["certificate"])
     if name == "squares":

@@ -28,7 +28,8 @@ def as_version_3(arrays, document):
     bound = dict(document["certificate"]["bound"])
     del bound["squares"]
     certificate = document["certificate"] | {"bound": bound}
-    del certificate["penalty"], certificate["last_penalty"]
+    for name in ("penalty", "last_penalty", "given_labels"):
+        del certificate[name]
     kept = [c != "penalty" for c in document["history"]["columns"]]
     columns = [c for c in document["history"]["columns"] if c != "penalty"]
     history = document["history"] | {"columns": columns}

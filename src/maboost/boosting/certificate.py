@@ -361,6 +361,9 @@ class Certificate:
         Per data source, for combined boosting.
     inert_rows : int
         Rows that took no part: weight zero, or so small that it underflowed.
+    given_labels : bool
+        Whether flip rates were given. The certificate is then about the weighted error on the given labels of
+        the training rows, and says of their true labels only what the last line of its text states.
 
     Examples
     --------
@@ -392,6 +395,7 @@ class Certificate:
     last_penalty: float = 0.0
     inert_rows: int = 0
     groups: Mapping[Any, GroupBound] = field(default_factory=dict)
+    given_labels: bool = False
     bound: ErrorBound | None = field(default=None, repr=False, compare=False)
 
     def upto(self, history: History, stopped: str) -> Certificate:
@@ -496,4 +500,9 @@ class Certificate:
         if self.inert_rows:
             lines.append(f"  {self.inert_rows} rows of no weight took no part")
         lines.append("  assumes: nothing beyond the training rows and their weights")
+        if self.given_labels:
+            lines.append(
+                "  bounds: the weighted error on given labels of the training rows; the error on their true "
+                "labels is at most the error on given labels plus the share of wrong labels"
+            )
         return "\n".join(lines)

@@ -305,8 +305,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             names = getattr(self, "feature_names_in_", None)
             mask = categorical_mask(estimator.categorical_features, self._codes, names, X.shape[1])
             return estimator.weak_learner(
-                X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names
-            )
+                X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names,
+                weights.counted,
+            )  # fmt: skip
         if self.response == "proba" and not hasattr(estimator, "predict_proba"):
             raise ValueError(
                 f"response='proba' needs an estimator with predict_proba; "
@@ -340,6 +341,11 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         with told_of("sample_weight_val"):
             w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
             noise = self._noise_of_validation()
+            if noise is not None and len(noise.rates) > 1:
+                raise ValueError(
+                    f"y_val has no sources, and flip_rates={self.flip_rates!r} have no source whose labels are "
+                    "right (0.0): leave X_val out, so that rows of all sources are held out"
+                )
             if noise is not None:
                 w = w.times(noise.weights[0][np.searchsorted(self.classes_, y_val[w.kept])])
         if len(self.classes_) < 2:

@@ -21,7 +21,7 @@ from maboost.estimators.fitting import Sources
 from maboost.estimators.labels import refuse_missing
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.smooth import SmoothBoostClassifier
-from maboost.estimators.weights import distinct_values
+from maboost.estimators.weights import distinct_sources
 from maboost.mirror.domains import SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
@@ -362,11 +362,6 @@ class CombinedBoostClassifier(BoostingClassifier):
                 )  # fmt: skip
         return rates
 
-    def _rates_used(self) -> Any:
-        noise = self._row_noise
-        names = sorted(self._source_names)
-        return None if noise is None else dict(zip(names, noise.rates, strict=True))
-
     def _plan(self, rows: TrainingRows) -> tuple[Booster, Sources]:
         weights, sample_domain = rows.weights, rows.sample_domain
         n = len(weights.kept)
@@ -384,13 +379,7 @@ class CombinedBoostClassifier(BoostingClassifier):
                 limits = dict.fromkeys(self._source_names)
         refuse_missing(sample_domain, "sample_domain", "sources")
         sources = rows.of_kept(sample_domain, "sample_domain")
-        try:
-            distinct = distinct_values(sources, rows.comm)
-        except TypeError as error:
-            raise ValueError(
-                f"sample_domain has names that have no order among them ({error}): make them all text "
-                "or all numbers"
-            ) from None
+        distinct = distinct_sources(sources, rows.comm)
         members = np.searchsorted(distinct, sources)
         groups = Groups(distinct.tolist(), members)
         masses = self._masses(groups.names)

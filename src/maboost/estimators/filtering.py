@@ -35,6 +35,7 @@ def boost_stream(
 ) -> None:
     """All rounds of a fit on a stream; leaves a fitted `model`."""
     model._heaviest, model._hypotheses, model.history_ = 0, [], History()
+    model._noise = model._row_noise = model.flip_rates_ = None
     model.early_stopping_ = False  # a stream has no validation rows
     model._most_rounds = model._rounds_asked()
     model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0

@@ -170,7 +170,7 @@ class Fitting(Voting):
         if self.early_stopping != "auto":
             return bool(self.early_stopping)
         return validation is not None or (
-            counted_rows(rows.weights.scaled, rows.comm) >= _MANY_ROWS
+            counted_rows(rows.weights.counted, rows.comm) >= _MANY_ROWS
         )
 
     def _rounds_asked(self) -> int:
@@ -245,7 +245,7 @@ class Fitting(Voting):
 
     def _rates_used(self) -> Any:
         """What `flip_rates_` holds."""
-        return None if self._row_noise is None else self._row_noise.rates[0]
+        return None if self._row_noise is None else self._row_noise.rates_used
 
     def _noise_of_validation(self) -> LabelNoise | None:
         """The noise of validation rows: those of trusted sources have right labels."""
@@ -281,6 +281,12 @@ class Fitting(Voting):
         }
         if resume is None:
             return
+        flips = [past["parameters"].get("flip_rates") for past in (resume["print"], self._print)]
+        if resume["print"]["rows"] != self._print["rows"] and flips[0] != flips[1]:
+            raise ValueError(
+                "warm_start=True goes on with the weights of the last fit, but "
+                f"{told_change('flip_rates', *flips)}; fit a clone, or set warm_start=False"
+            )
         if resume["print"]["rows"] != self._print["rows"]:
             raise ValueError(
                 "warm_start=True goes on with the rows of the last fit, but X, y, the weights, the sources "
@@ -389,6 +395,7 @@ class Fitting(Voting):
             "_hypotheses": list(self._hypotheses),
             "_heaviest": self._heaviest,
             "_codes": self._codes,
+            "_noise": self._noise,
         }
 
     def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
@@ -533,6 +540,7 @@ class Fitting(Voting):
             inert_rows=self.n_inert_rows_,
             groups=groups,
             bound=run.bound,
+            given_labels=self._row_noise is not None,
         )
 
     def _finish_constant(self, rows: TrainingRows, sources: Sources | None) -> Self:

@@ -89,9 +89,7 @@ class TrainingRows:
         """A share of each row's weight; rows of no share are left out."""
         chosen = shares > 0.0
         some = self.where(chosen)
-        part, weights = shares[chosen], some.weights
-        scaled, shown = weights.scaled * part, weights.shown * part
-        return replace(some, weights=replace(weights, scaled=scaled, shown=shown))
+        return replace(some, weights=some.weights.times(shares[chosen]))
 
     def sampled(self) -> TrainingRows:
         """Rows in memory that stand for these: those of the smallest content hashes, where they are many."""

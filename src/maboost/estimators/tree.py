@@ -172,12 +172,18 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     def weak_learner(
         self, columns: int, n_classes: int, categorical: NDArray[np.bool_], base: Array,
         threads: Threads, comm: Communicator | None = None, names: Any = None,
+        repeats: Array | None = None,
     ) -> TreeLearner:  # fmt: skip
-        """These parameters as a weak learner for a table of so many columns, which may have names."""
+        """These parameters as a weak learner for a table of so many columns, which may have names.
+
+        `base` holds the weights of the rows. `repeats` holds the weights by which rows are counted, if those
+        are others.
+        """
+        repeats = base if repeats is None else repeats
         rules = GrowthRules(
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=self._least_rows(base, comm or SerialCommunicator()),
+            min_samples_leaf=self._least_rows(repeats, comm or SerialCommunicator()),
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             features_per_tree=_number(self.max_features_per_tree, columns),
             features_per_node=_number(self.max_features, columns),
@@ -191,6 +197,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             base,
             threads,
             comm=comm or SerialCommunicator(),
+            repeats=repeats,
         )
 
     def _least_rows(self, base: Array, comm: Communicator) -> int:

@@ -23,7 +23,7 @@ from maboost.comm import (
 from maboost.noise.corrections import transition_matrix
 from maboost.noise.label_noise import LabelNoise, balanced_costs, true_prevalence
 
-__all__ = ["InertRowsWarning", "RowWeights", "distinct_values", "row_weights"]
+__all__ = ["InertRowsWarning", "RowWeights", "distinct_sources", "distinct_values", "row_weights"]
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,8 @@ class RowWeights:
         What `flip_rates` say of the labels; the weights have those of given labels in them.
     sources : integer array over kept rows, optional
         The number of each row's source in `noise`, where flip rates are by source.
+    repeats : array over kept rows, optional
+        The weights without those of given labels; see `counted`.
     """
 
     kept: NDArray[np.bool_]
@@ -62,10 +64,19 @@ class RowWeights:
     inert: int
     noise: LabelNoise | None = None
     sources: NDArray[np.intp] | None = None
+    repeats: Array | None = None
+
+    @property
+    def counted(self) -> Array:
+        """The weights that say how often a row is repeated: weights of labels repeat no row."""
+        return self.scaled if self.repeats is None else self.repeats
 
     def times(self, factors: Array) -> RowWeights:
         """The same with a factor for each of the kept rows."""
-        return replace(self, scaled=self.scaled * factors, shown=self.shown * factors)
+        repeats = None if self.repeats is None else self.repeats * factors
+        return replace(
+            self, scaled=self.scaled * factors, shown=self.shown * factors, repeats=repeats
+        )
 
     def without(self, held_out: NDArray[np.bool_]) -> RowWeights:
         """The same without some of the kept rows."""
@@ -73,7 +84,10 @@ class RowWeights:
         kept[np.flatnonzero(kept)[held_out]] = False
         scaled, shown = self.scaled[~held_out], self.shown[~held_out]
         sources = None if self.sources is None else self.sources[~held_out]
-        return replace(self, kept=kept, scaled=scaled, shown=shown, sources=sources)
+        repeats = None if self.repeats is None else self.repeats[~held_out]
+        return replace(
+            self, kept=kept, scaled=scaled, shown=shown, sources=sources, repeats=repeats
+        )
 
 
 def row_weights(
@@ -98,6 +112,7 @@ def row_weights(
     scaled = weight / top
     positive = weight > 0.0
     noise, factors, of_source = None, None, None
+    repeats = scaled
     if flip_rates is not None and sources is not None:
         noise, factors, of_source = _noise_of_sources(
             y, scaled, flip_rates, sources, class_weight, comm
@@ -128,6 +143,7 @@ def row_weights(
     return RowWeights(
         kept, scaled, scaled * top if ordinary else scaled, inert, noise,
         None if of_source is None else of_source[kept],
+        None if noise is None else repeats[kept],
     )  # fmt: skip
 
 
@@ -141,7 +157,11 @@ def _noise_of_sources(
 ) -> tuple[LabelNoise | None, Array | None, NDArray[np.intp] | None]:
     """What flip rates by source say of the labels, the factor of each row, and the number of its source."""
     classes = distinct_values(y[weight > 0.0], comm)
-    names = distinct_values(sources[weight > 0.0], comm)
+    if sources.shape != y.shape:
+        raise ValueError(
+            f"sample_domain must have one entry a row ({y.size}), got shape {sources.shape}"
+        )
+    names = distinct_sources(sources[weight > 0.0], comm)
     rates = _rates_of_sources(flip_rates, names.tolist())
     if len(classes) < 2:
         return None, None, None
@@ -157,11 +177,12 @@ def _noise_of_sources(
     matrices, found = [], []
     for rate, given, square in zip(rates, totals, squares, strict=True):
         matrices.append(transition_matrix(rate, classes))
-        found.append(true_prevalence(given / given.sum(), matrices[-1], given.sum() ** 2 / square))
+        rows = given.sum() ** 2 / square
+        found.append(true_prevalence(given / given.sum(), matrices[-1], rows, classes.tolist()))
     shares = totals.sum(axis=1) / totals.sum()
     prevalence = shares @ np.array(found)
     costs = _costs(class_weight, classes, prevalence, y, weight, comm)
-    noise = LabelNoise.of_sources(np.array(matrices), shares, costs, prevalence)
+    noise = LabelNoise.of_sources(names.tolist(), np.array(matrices), shares, costs, prevalence)
     return noise, noise.weights[of_source, codes], of_source
 
 
@@ -225,7 +246,8 @@ def _noise_factors(
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)  # others have no weight
     totals = sums_by_code(codes, weight, len(classes), comm)
     squares = reproducible_sum(weight * weight, comm)
-    prevalence = true_prevalence(totals / totals.sum(), rates, totals.sum() ** 2 / squares)
+    count = totals.sum() ** 2 / squares
+    prevalence = true_prevalence(totals / totals.sum(), rates, count, classes.tolist())
     costs = _costs(class_weight, classes, prevalence, y, weight, comm)
     noise = LabelNoise.of_one_source(rates, costs, prevalence)
     return noise, noise.weights[0][codes] if len(classes) == 2 else None
@@ -256,6 +278,17 @@ def distinct_values(values: NDArray[Any], comm: Communicator) -> NDArray[Any]:
     parts = gathered_objects(np.unique(values), comm)
     held = [part for part in parts if len(part)] or parts[:1]
     return held[0] if len(held) == 1 else np.unique(np.concatenate(held))
+
+
+def distinct_sources(sources: NDArray[Any], comm: Communicator) -> NDArray[Any]:
+    """The sorted names of the sources over all shards."""
+    try:
+        return distinct_values(sources, comm)
+    except TypeError as error:
+        raise ValueError(
+            f"sample_domain has names that have no order among them ({error}): make them all text or all "
+            "numbers"
+        ) from None
 
 
 def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Communicator) -> Array:

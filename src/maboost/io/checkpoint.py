@@ -51,7 +51,7 @@ FORMAT = "maboost checkpoint"
 SCHEMA = 5
 
 _BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
-_NOT_TOLD = ("base", "threads", "comm")
+_NOT_TOLD = ("base", "threads", "comm", "repeats")
 
 _ROWS = {
     "rows": "X, y, the weights, the sources or the share held out have changed",
@@ -164,6 +164,9 @@ class Checkpoint:
         if not changed:
             return
         what = _ROWS.get(changed[0])
+        if what is not None:  # the weights of rows follow from the flip rates too
+            old_rates = {k: v for k, v in stored.parameters.items() if k == "flip_rates"}
+            what = told_changes(old_rates, self.parameters) or what
         if what is None and changed[0] != "booster":
             what = told_changes(stored.parameters, self.parameters)
         what = what or told_change(changed[0], old[changed[0]], new[changed[0]])

@@ -167,7 +167,7 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
         "best_iteration": int(model.best_iteration_),
         "stopped_early": bool(model.early_stopping_),
         "inert_rows": int(model.n_inert_rows_),
-        "label_noise": label_noise(model._noise),
+        "label_noise": label_noise(model._row_noise, model._noise),
         "probability_scale": float(model.probability_scale_),
         "smoothness": encoder.value(getattr(model, "smoothness_", None), "smoothness_"),
         "history": run,
@@ -224,8 +224,11 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     model.history_ = read_history(fields.object("history"), tensors)
     _read_rounds(model, fields, tensors, trees)
     model.early_stopping_ = fields.flag("stopped_early")
-    model._noise = read_label_noise(fields.take("label_noise"), K)
-    model.flip_rates_ = None if model._noise is None else model._noise.rates[0]
+    model._row_noise, model._noise = read_label_noise(fields.take("label_noise"), K)
+    model.flip_rates_ = None if model._row_noise is None else model._row_noise.rates_used
+    by_source = model._row_noise is not None and model._row_noise.names is not None
+    combined = isinstance(model, CombinedBoostClassifier)
+    require(combined or not by_source, "label_noise.sources must be null for this booster")
     smoothness = fields.take("smoothness")
     if isinstance(model, SmoothBoostClassifier):
         model.smoothness_ = Fields({"smoothness": smoothness}, "the document").number(

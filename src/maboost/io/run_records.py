@@ -104,6 +104,7 @@ def certificate(its: Certificate, encoder: Encoder) -> dict[str, Any]:
         "update": its.update,
         "stopped": its.stopped,
         "exact": bool(its.exact),
+        "given_labels": bool(its.given_labels),
         "rounds": int(its.rounds),
         "inert_rows": int(its.inert_rows),
         "n_classes": int(its.n_classes),
@@ -157,6 +158,7 @@ def read_certificate(written: Fields, n_classes: int, decoder: Decoder) -> Certi
         n_classes=written.integer("n_classes", n_classes, n_classes),
         groups=groups,
         bound=bound,
+        given_labels=written.flag("given_labels"),
         **numbers,
     )
     written.finish()

@@ -84,14 +84,15 @@ def _from_3(arrays: Arrays, document: dict[str, Any]) -> Parts:
     early = parameters.get("early_stopping", False)
     if parameters.get("estimator") is None:
         parameters = parameters | {"max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
-    for name in ("penalty", "last_penalty"):
+    for name in ("penalty", "last_penalty", "given_labels"):
         require(name not in certificate, f"schema 3 has no field 'certificate.{name}'")
     bound = certificate.get("bound")
     if bound is not None:
         require(isinstance(bound, dict), "certificate.bound must be an object or null")
         require("squares" not in bound, "schema 3 has no field 'certificate.bound.squares'")
         bound = bound | {"squares": False}
-    certificate = certificate | {"penalty": 0.0, "last_penalty": 0.0, "bound": bound}
+    later = {"penalty": 0.0, "last_penalty": 0.0, "given_labels": False}
+    certificate = certificate | later | {"bound": bound}
     return (
         arrays | {"known_rare": np.zeros(arrays["known_values"].shape, dtype=bool)},
         document

@@ -3,7 +3,9 @@ r"""The label noise of one training set: weights for its rows, and true classes 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ __all__ = ["LabelNoise", "PrevalenceWarning", "balanced_costs", "true_prevalence
 Array = NDArray[np.float64]
 
 _EDGE = 0.01  # probabilities this close to 0 or 1 are compressed instead of clipped
-_DEVIATIONS = 4.0  # standard errors of a prevalence that sampling explains
+_DEVIATIONS = 5.0  # standard errors of a prevalence that sampling explains
 
 
 class PrevalenceWarning(UserWarning):
@@ -51,6 +53,8 @@ class LabelNoise:
         Those of true classes.
     prevalence : array of shape (n_classes,)
         Estimated shares of the true classes.
+    names : tuple, optional
+        The names of the sources, where flip rates are by source.
     """
 
     rates: Array
@@ -58,6 +62,7 @@ class LabelNoise:
     shares: Array
     costs: Array
     prevalence: Array
+    names: tuple[Any, ...] | None = None
 
     @classmethod
     def of_one_source(cls, rates: Array, costs: Array, prevalence: Array) -> LabelNoise:
@@ -67,7 +72,9 @@ class LabelNoise:
         return cls(rates[None], weights[None], np.ones(1), costs, prevalence)
 
     @classmethod
-    def of_sources(cls, rates: Array, shares: Array, costs: Array, prevalence: Array) -> LabelNoise:
+    def of_sources(
+        cls, names: Sequence[Any], rates: Array, shares: Array, costs: Array, prevalence: Array
+    ) -> LabelNoise:
         r"""The noise of sources that share P(x, y), each with its own rates; two classes.
 
         The label weights of a source, divided by A, make its weighted error an unbiased estimate of the
@@ -83,7 +90,8 @@ class LabelNoise:
         alpha = 0.5 * (1.0 - rates[:, 1, 0] + rates[:, 0, 1])
         information = 0.25 * keep**2 / (alpha * (1.0 - alpha))
         unbiased = np.array([weights_of_labels(T, costs) for T in rates]) / keep[:, None]
-        return cls(rates, unbiased * information[:, None] ** 2, shares, costs, prevalence)
+        weights = unbiased * information[:, None] ** 2
+        return cls(rates, weights, shares, costs, prevalence, tuple(names))
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
@@ -96,6 +104,13 @@ class LabelNoise:
         return LabelNoise.of_one_source(np.eye(self.n_classes), self.costs, self.prevalence)
 
     @property
+    def rates_used(self) -> Any:
+        """The matrix of rates, or a dict of them by source."""
+        if self.names is None:
+            return self.rates[0]
+        return dict(zip(self.names, self.rates, strict=True))
+
+    @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.costs)
@@ -104,14 +119,16 @@ class LabelNoise:
         """Probabilities of true classes, each times its cost, from those of the votes.
 
         For two classes `q` are the probabilities under the base measure, and those of both classes are
-        one half where the votes are zero. They keep the order of the votes: what lies beyond 0 or 1 is
-        compressed into the last hundredth.
+        one half where the votes are zero. They keep the order of the votes: probabilities beyond 0 or 1
+        are compressed into the last hundredth, or less where costs are very unequal.
         """
         if self.n_classes > 2:
             corrected: Array = simplex_rows(np.linalg.solve(self.rates[0].T, q.T).T)
             return corrected
         a, b, e, f = self._fraction()
-        p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f))
+        # the decision is at p = costs[0] / sum(costs), which must stay where it is
+        edge = min(_EDGE, 0.5 * float(self.costs.min() / self.costs.sum()))
+        p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f), -a / b, (e - a) / (b - f), edge)
         one, zero = self.costs[1] * p, self.costs[0] * (1.0 - p)
         both: Array = np.column_stack([zero, one]) / (zero + one)[:, None]
         return both
@@ -160,16 +177,23 @@ class LabelNoise:
         return float(loss / (self.shares @ mass))
 
 
-def _inside(p: Array) -> Array:
-    """Numbers in [0, 1] but for the edges, beyond which they go on rising ever more slowly."""
-    high, low = p - (1.0 - _EDGE), _EDGE - p
-    above = 1.0 - _EDGE**2 / (_EDGE + np.maximum(high, 0.0))
-    below = _EDGE**2 / (_EDGE + np.maximum(low, 0.0))
-    return np.where(high > 0.0, above, np.where(low > 0.0, below, p))
+def _inside(p: Array, lowest: float, highest: float, edge: float) -> Array:
+    """Numbers from [lowest, highest], which holds [0, 1], in [0, 1]: their order and all beyond `edge` stay."""
+    above = 1.0 - edge + _compressed(np.maximum(p - 1.0 + edge, 0.0), highest - 1.0 + edge, edge)
+    below = edge - _compressed(np.maximum(edge - p, 0.0), edge - lowest, edge)
+    found = np.where(p > 1.0 - edge, above, np.where(p < edge, below, p))
+    return np.clip(found, 0.0, 1.0)  # rounding
 
 
-def true_prevalence(given: Array, rates: Array, effective_rows: float) -> Array:
-    """The shares of the true classes, from those of given labels.
+def _compressed(x: Array, reach: float, edge: float) -> Array:
+    """[0, reach] in [0, edge], with slope one at 0; the identity if nothing is beyond the edge."""
+    return x / (1.0 + x * max(1.0 / edge - 1.0 / reach, 0.0))
+
+
+def true_prevalence(
+    given: Array, rates: Array, effective_rows: float, classes: Sequence[Any] | None = None
+) -> Array:
+    """The shares of the true classes, from those of given labels; `classes` are their names.
 
     Raises
     ------
@@ -181,18 +205,22 @@ def true_prevalence(given: Array, rates: Array, effective_rows: float) -> Array:
     found = inverse @ given
     nearest: Array = simplex_rows(found[None])[0]
     expected = rates.T @ nearest
-    error = np.sqrt(inverse**2 @ (expected * (1.0 - expected)) / effective_rows)
+    # the shares of given labels are those of a multinomial sample, which are correlated
+    variance = inverse**2 @ expected - (inverse @ expected) ** 2
+    error = np.sqrt(np.maximum(variance, 0.0) / effective_rows)
     outside = np.maximum(-found, found - 1.0)
     at = int(np.argmax(outside - _DEVIATIONS * error))
+    name = at if classes is None else classes[at]
     if outside[at] > _DEVIATIONS * error[at] + 1e-9:
         raise ValueError(
             f"flip_rates do not fit the labels: given labels have the shares {given.round(4).tolist()}, and "
-            f"under these rates class {at} would have the share {found[at]:.4f} of the true ones, by more than "
+            f"under these rates class {name!r} would have the share {found[at]:.4f} of the true ones, by more than "
             "sampling explains: check the rates, and which class is which"
         )
     if outside[at] > 1e-9:
         warnings.warn(
-            f"given labels have the shares {given.round(4).tolist()}, with which flip_rates leave class {at} the "
+            f"given labels have the shares {given.round(4).tolist()}, with which flip_rates leave class "
+            f"{name!r} the "
             f"share {found[at]:.4f} of the true ones; {nearest[at]:.4f} is used",
             PrevalenceWarning,
             stacklevel=2,

@@ -62,6 +62,8 @@ class TreeLearner:
     threads : Threads
     comm : Communicator
         The other shards: all of them grow the same tree.
+    repeats : array of shape (n_rows,), optional
+        The weights that say how often a row is repeated; `base` by default.
     """
 
     rules: GrowthRules
@@ -72,6 +74,7 @@ class TreeLearner:
     closed_under_negation: bool = False
     takes_costs: bool = True
     comm: Communicator = field(default_factory=SerialCommunicator)
+    repeats: Array | None = None
 
     @property
     def exact(self) -> bool:
@@ -88,7 +91,8 @@ class TreeLearner:
         else:
             bins = find_bins(X, base, self.max_bins, self.categorical, self.threads, self.comm)
             data = Binned(bins, *bin_columns(X, bins, self.threads))
-        copies = None if self.base is None else copies_of(self.base, self.comm)
+        repeats = self.base if self.repeats is None else self.repeats
+        copies = None if repeats is None else copies_of(repeats, self.comm)
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)
 
 
