@@ -103,6 +103,14 @@ def _disagreement(subject: Subject, error: float) -> list[Note]:
     fitted = subject.model.certificate_.measured_error
     if abs(error - fitted) < 1e-6:
         return []
+    noise = subject.model._row_noise
+    if noise is not None and noise.names is not None:
+        return [
+            Note(
+                f"The error on the rows given is {percent(error)}, and was {percent(fitted)} at the fit, which "
+                "weighed the rows by their sources: a report does not know the source of a row."
+            )
+        ]
     return [
         Note(
             f"On the rows given the error is {percent(error)}, at the fit it was {percent(fitted)}: "

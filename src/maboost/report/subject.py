@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maboost.certification import Certification, certify
 from maboost.data.stored import refuse_stored
-from maboost.estimators.combined import CombinedBoostClassifier
 from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
 from maboost.report.rows import Rows, rows_of
@@ -178,17 +177,21 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
             f"X has {rows.shape[0]} rows, but the model was fitted on {len(remembered)}: give the rows "
             "of the fit, all of them and in their order"
         )
-    rates = None if isinstance(model, CombinedBoostClassifier) else model.flip_rates  # by source
-    weights = row_weights(X, labels, weight, _class_weight(model, labels), flip_rates=rates)
+    noise = model._row_noise  # its weights hold the class weights
+    class_weight = _class_weight(model, labels) if noise is None else None
+    weights = row_weights(X, labels, weight, class_weight)
     unknown = unknown_labels(labels[weights.kept], model.classes_)
     if unknown:
         raise ValueError(
             f"y has {unknown[0]!r}, which is none of the model's classes {model.classes_.tolist()[:5]!r}: "
             "give the labels of the fit"
         )
+    if noise is not None and noise.names is None:
+        codes = np.searchsorted(model.classes_, labels[weights.kept])
+        weights = weights.times(noise.weights[0][codes])
     base = np.zeros(len(labels))
     base[weights.kept] = weights.scaled
-    weighted = weight is not None or model.class_weight is not None
+    weighted = weight is not None or model.class_weight is not None or noise is not None
     return LabelledRows(X, labels, rows, base, weighted)
 
 

@@ -157,7 +157,14 @@ def promised(subject: Subject) -> str:
     floor = certificate.floor
     if floor > 0.0 and certificate.error_bound <= floor * (1.0 + 1e-9):
         meaning += "That is the least this booster can certify with its limit on the weights. "
-    return f"{known}{meaning}Both numbers are about these rows and weights, not about new rows."
+    about = "Both numbers are about these rows and weights, not about new rows."
+    if certificate.given_labels:
+        about = (
+            "Both numbers are about the weighted error on the given labels of these rows, not about new rows. "
+            "The error on the true labels of these rows is at most the error on given labels plus the share of "
+            "wrong labels."
+        )
+    return f"{known}{meaning}{about}"
 
 
 def _promised_of_stream(certificate: Certificate) -> str:
