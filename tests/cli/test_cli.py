@@ -171,6 +171,101 @@ def test_leaving_rows_out_is_advice_for_a_weight_of_zero_only(factor):
     assert lines[-1].endswith(message)
 
 
+def test_flip_rates(folder, tmp_path):
+    X = pd.read_csv(folder / "train.csv")
+    for options, rates in (
+        (["malignant=0.3"], {"malignant": 0.3}),
+        (["malignant=0.3", "benign=0.1"], {"malignant": 0.3, "benign": 0.1}),
+        (["0.2"], 0.2),
+    ):
+        words = [word for option in options for word in ("--flip-rate", option)]
+        model = weighted_by_class(folder, *words)
+        assert model.flip_rates == rates
+        whole = maboost.SmoothBoostClassifier(n_estimators=4, random_state=0, flip_rates=rates)
+        rows = X[list(model.feature_names_in_)]
+        expected = whole.fit(rows, X["diagnosis"]).predict_proba(rows)
+        np.testing.assert_array_equal(model.predict_proba(rows), expected)
+    out, report = tmp_path / "m.maboost", tmp_path / "r.html"
+    done = run(
+        "train", folder / "train.csv", "--rounds", 3, "--flip-rate", "malignant=0.3", "--out", out,
+        "--report", report, "--quiet",
+    )  # fmt: skip
+    assert "(weighted, on given labels)" in done.stdout
+    assert "other weights" not in report.read_text()
+    assert "weighted error on the given labels" in report.read_text()
+
+
+def test_rows_set_aside_are_certified_against_true_labels(folder):
+    train = ("train", folder / "train.csv", "--rounds", 3, "--certify", 0.3, "--json")
+    for options, labels in ((), "given"), (("--flip-rate", "malignant=0.3"), "true"):
+        done = run(*train, *options)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["certification"]["labels"] == labels
+
+
+def test_flip_rates_of_sources(folder, tmp_path):
+    train = ("train", folder / "train.csv", "--rounds", 3, "--domain-column", "clinic")
+    rates = ("--flip-rate", "north=0", "--flip-rate", "south=0.2")
+    done = run(*train, *rates, "--json", "--out", tmp_path / "m.maboost")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["flip_rates"]["south"] == [[0.8, 0.2], [0.2, 0.8]]
+    model = maboost.load_model(tmp_path / "m.maboost")
+    assert model.flip_rates == {"north": 0.0, "south": 0.2}
+    assert model.error_limits is None
+    done = run(*train, *rates, "--quiet", "--report", tmp_path / "r.html")
+    assert "(no limit)" in done.stdout
+    assert "does not know the source of a row" in (tmp_path / "r.html").read_text()
+    config = tmp_path / "c.toml"
+    config.write_text("rounds = 3\n[flip-rate]\nnorth = 0.0\nsouth = 0.2\n")
+    done = run(*train[:2], "--domain-column", "clinic", "--config", config, "--json")
+    assert json.loads(done.stdout)["flip_rates"]["north"] == [[1.0, 0.0], [0.0, 1.0]]
+    refused(
+        "--domain-column has 'south', which --flip-rate does not name",
+        *train,
+        *rates[:2],
+        "--quiet",
+    )
+    refused(
+        "--flip-rate names 'west', which is no source",
+        *train, *rates, "--flip-rate", "west=0.1", "--quiet",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            ["much"],
+            "--flip-rate 'much' is not CLASS=RATE, and one number for all classes stands alone",
+        ),
+        (["0.1", "benign=0.2"], "--flip-rate '0.1' is not CLASS=RATE"),
+        (["=0.2"], "--flip-rate '=0.2' is not CLASS=RATE"),
+        (["1.0"], "--flip-rate '1.0' must have a rate that is at least 0 and below 1"),
+        (["benign=-0.1"], "--flip-rate 'benign=-0.1' must have a rate"),
+        (["benign=nan"], "--flip-rate 'benign=nan' must have a rate"),
+        (
+            ["benign=0.1", "benign=0.2"],
+            "--flip-rate 'benign=0.2' is a second rate of class 'benign'",
+        ),
+        (["0.2", "--domain-column", "clinic"], "--flip-rate '0.2' is not SOURCE=RATE"),
+    ],
+)
+def test_flip_rates_that_are_none(values, message):
+    words = [w for v in values for w in (("--flip-rate", v) if "=" in v or v[0] in "m01" else (v,))]
+    refused(message, "train", "no-such-file.csv", *words)  # before the data is read
+
+
+def test_flip_rates_that_the_rows_have_not(folder):
+    train = ("train", folder / "train.csv", "--quiet", "--flip-rate")
+    refused(
+        "--flip-rate Benign=0.2 names a class that the target 'diagnosis' has not",
+        *train,
+        "Benign=0.2",
+    )
+    refused("--flip-rate 0.5 leave nothing to learn", *train, "0.5")
+    refused("--flip-rate do not fit the labels", *train, "benign=0.9")
+
+
 def test_weights_of_classes_that_the_rows_have_not(folder, tmp_path):
     refused(
         "--class-weight Benign=2 names a class that the target 'diagnosis' has not; it has benign, "

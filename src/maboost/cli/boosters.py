@@ -10,7 +10,7 @@ from maboost.cli.common import is_number
 from maboost.cli.words import in_options
 from maboost.data.files import TableError
 
-__all__ = ["BOOSTERS", "booster"]
+__all__ = ["BOOSTERS", "booster", "booster_name"]
 
 BOOSTERS = {
     "smooth": maboost.SmoothBoostClassifier,
@@ -33,7 +33,7 @@ _AS_THEY_ARE = {
 
 def booster(options: dict[str, Any]) -> Any:
     """The classifier; options that cannot be are refused, before any row is read."""
-    name = options["booster"] or ("smooth" if options["domain_column"] is None else "combined")
+    name = booster_name(options)
     params: dict[str, Any] = {
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
@@ -60,6 +60,11 @@ def booster(options: dict[str, Any]) -> Any:
     return made
 
 
+def booster_name(options: dict[str, Any]) -> str:
+    """The key in BOOSTERS that the options ask for."""
+    return options["booster"] or ("smooth" if options["domain_column"] is None else "combined")
+
+
 def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """The parameters of one booster only."""
     own = {option: options[option] for option in OWNERS if options[option] is not None}
@@ -70,7 +75,8 @@ def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
     if {"noise_rate", "smoothness"} <= set(own):
         raise TableError("give --smoothness or --noise-rate, not both")
     if name == "combined":
-        return own | {"error_limits": _limits(options)}
+        limits = _limits(options)
+        return own | {"error_limits": None if options["flip_rates"] and not limits else limits}
     if options["domain_column"] is not None or options["limits"]:
         raise TableError(
             f"--domain-column and --domain-limit are for --booster combined, not for {name}"

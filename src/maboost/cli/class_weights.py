@@ -8,7 +8,7 @@ from typing import Any
 from maboost.cli.common import is_number, some
 from maboost.data.files import TableError
 
-__all__ = ["Factors", "of_classes", "parsed"]
+__all__ = ["Factors", "by_class", "of_classes", "parsed"]
 
 BALANCED = "balanced"
 Factors = dict[str, float] | str | None
@@ -49,19 +49,26 @@ def of_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, f
     """The parameter `class_weight`: the same factors by the classes themselves."""
     if factors is None or isinstance(factors, str):
         return factors
+    return by_class("--class-weight", "factor", factors, classes, target)
+
+
+def by_class(
+    option: str, what: str, numbers: dict[str, float], classes: list[Any], target: str
+) -> dict[Any, float]:
+    """Numbers by class, from numbers by the text of a label."""
     found: dict[Any, float] = {}
-    for label, factor in factors.items():
+    for label, number in numbers.items():
         called = [c for c in classes if _is_called(c, label)]
         if not called:
             raise TableError(
-                f"--class-weight {label}={factor:g} names a class that the target {target!r} has not; it "
+                f"{option} {label}={number:g} names a class that the target {target!r} has not; it "
                 f"has {some([str(c) for c in classes], 5)}"
             )
         if called[0] in found:
             raise TableError(
-                f"--class-weight {label}={factor:g} is a second factor of class {called[0]!r}: give one"
+                f"{option} {label}={number:g} is a second {what} of class {called[0]!r}: give one"
             )
-        found[called[0]] = factor
+        found[called[0]] = number
     return found
 
 

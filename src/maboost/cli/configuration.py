@@ -13,8 +13,12 @@ from maboost.data.files import TableError
 
 __all__ = ["configured"]
 
-NAMES = {"json": "as_json", "domain_limit": "limits"}  # of options that are called otherwise inside
-PAIRS = ("limits", "class_weight")  # NAME=VALUE, or a table of them
+NAMES = {
+    "json": "as_json",
+    "domain_limit": "limits",
+    "flip_rate": "flip_rates",
+}  # of options that are called otherwise inside
+PAIRS = ("limits", "class_weight", "flip_rates")  # NAME=VALUE, or a table of them
 
 
 def configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:

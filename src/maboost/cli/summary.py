@@ -44,6 +44,8 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
     scores = model.history_["val_error"]
     if len(scores) and np.isfinite(scores).all():
         found["validation_error"] = float(scores[model.best_iteration_ - 1])
+    if model.flip_rates_ is not None:
+        found["flip_rates"] = _listed(model.flip_rates_)
     if c.groups:
         found["domains"] = {
             str(name): {
@@ -59,6 +61,13 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
     return found
 
 
+def _listed(rates: Any) -> Any:
+    """P(given | true) as nested lists, by source where rates are by source."""
+    if isinstance(rates, dict):
+        return {str(name): matrix.tolist() for name, matrix in rates.items()}
+    return rates.tolist()
+
+
 def show(s: dict[str, Any], certification: Certification | None = None) -> None:
     """The summary for a person: the bounds on fresh rows first."""
     if certification is not None:
@@ -66,7 +75,8 @@ def show(s: dict[str, Any], certification: Certification | None = None) -> None:
     rows: list[tuple[str, str]] = []
     rows.append(("rounds", f"{s['rounds']} ({in_options(s['stopped'])})"))
     if s["rounds"]:
-        rows.append(("training error", f"{s['training_error']:.2%}"))
+        of = " (weighted, on given labels)" if "flip_rates" in s else ""
+        rows.append(("training error", f"{s['training_error']:.2%}{of}"))
         floor = s["certified_floor"]
         below = f", nothing is promised below {at_most(floor)}" if floor else ""
         rows.append(("certified in training", f"at most {at_most(s['certified_error'])}{below}"))
@@ -75,7 +85,8 @@ def show(s: dict[str, Any], certification: Certification | None = None) -> None:
     if "smoothness" in s:
         rows.append(("largest weight", f"{s['smoothness']:.3g} times a row's share"))
     for name, g in s.get("domains", {}).items():
-        limit = "must be right" if g["limit"] is None else f"limit {g['limit']:.2%}"
+        free = "no limit" if "flip_rates" in s else "must be right"
+        limit = free if g["limit"] is None else f"limit {g['limit']:.2%}"
         rows.append(
             (
                 f"source {name}",

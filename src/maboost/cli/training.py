@@ -15,8 +15,8 @@ from rich.text import Text
 
 import maboost
 from maboost.certification import Certification
-from maboost.cli import checkpoints, class_weights
-from maboost.cli.boosters import BOOSTERS, booster
+from maboost.cli import checkpoints, class_weights, flip_rates
+from maboost.cli.boosters import BOOSTERS, booster, booster_name
 from maboost.cli.certifying import certified, facts
 from maboost.cli.columns import (
     NUMBERS,
@@ -77,6 +77,14 @@ __all__ = ["train"]
     multiple=True,
     metavar="balanced|LABEL=FACTOR",
     help="Weigh the rows of a class by a factor, which may be repeated, or all classes the same.",
+)
+@click.option(
+    "--flip-rate",
+    "flip_rates",
+    multiple=True,
+    metavar="RATE|CLASS=RATE",
+    help="Share of the rows of a true class whose label is another; may be repeated, or one number for all "
+    "classes. With --domain-column SOURCE=RATE for each source, 0 for one whose labels are right.",
 )
 @click.option("--domain-column", help="Column that names each row's data source.")
 @click.option(
@@ -151,6 +159,8 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         options = configured(context, config, options)
     written = _written(options)
     factors = class_weights.parsed(options["class_weight"])
+    by_source = booster_name(options) == "combined"
+    rates = flip_rates.parsed(options["flip_rates"], by_source)
     check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
@@ -159,12 +169,13 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     job.set_aside(options["certify"], options["seed"])
     classes = np.unique(job.y).tolist()
     model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
+    model.set_params(flip_rates=flip_rates.of_classes(rates, classes, job.target, by_source))
     if not options["as_json"]:
         job.describe(data)
     if not (options["quiet"] or options["as_json"]):
         model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
     interrupted = job.fit(model)
-    certification = None if job.fresh is None else certified(model, **job.fresh)
+    certification = job.certification(model, None if by_source else model.flip_rates)
     _write(model, job, data, options, certification)
     found = summary(
         model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
@@ -312,6 +323,10 @@ class _Job:
             if name in options:
                 options[name] = options[name][~out]
 
+    def certification(self, model: Any, flip_rates: Any) -> Certification | None:
+        """Bounds of the error on the rows that were set aside; against true labels if flip rates are given."""
+        return None if self.fresh is None else certified(model, **self.fresh, flip_rates=flip_rates)
+
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
         """The column to predict: not one that is dropped, or that holds the weights."""
         asked = self.options["target"]
@@ -414,7 +429,7 @@ class _Job:
         limits = {text.rpartition("=")[0]: text for text in self.options["limits"]}
         column = f"--domain-column {self.roles['domain']!r}"
         unlimited = sorted(sources - set(limits))
-        if unlimited:
+        if unlimited and (limits or not self.options["flip_rates"]):
             raise TableError(
                 f"{column} has sources without a --domain-limit: {some(unlimited)}; give each "
                 "NAME=LIMIT, or NAME=none for one that must be right"

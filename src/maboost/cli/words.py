@@ -12,6 +12,7 @@ OPTIONS = {
     "checkpoint_every": "--checkpoint-every",
     "class_weight": "--class-weight",
     "error_limits": "--domain-limit",
+    "flip_rates": "--flip-rate",
     "kappa": "--kappa",
     "learning_rate": "--learning-rate",
     "max_depth": "--max-depth",
@@ -46,6 +47,8 @@ _PHRASES = [
         "--weight-column is 0 in all rows: give some of them a positive weight",
     ),
     (r"error_limits names", "--domain-limit names"),
+    (r"(?<!\w)sample_domain(?!\w)", "--domain-column"),
+    (r"(?<!\w)flip_rates(?=,? (?:names|do not|leave|does not|has))", "--flip-rate"),
     (r"max_bins=(\d+)", r"\1"),
     (
         r" \(rare_categories_ lists them\): (.*), or leave out a column that identifies rows",

@@ -1,0 +1,52 @@
+"""The flip rates that ``maboost train`` is told: one for all classes, or one for some classes or sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maboost.cli.class_weights import by_class
+from maboost.cli.common import is_number
+from maboost.data.files import TableError
+
+__all__ = ["FlipRates", "of_classes", "parsed"]
+
+FlipRates = dict[str, float] | float | None
+
+
+def parsed(texts: tuple[str, ...], by_source: bool) -> FlipRates:
+    """Rates by the text before the last ``=``, one rate, or nothing; other texts are refused.
+
+    The keys are classes, or sources.
+    """
+    if not texts:
+        return None
+    if is_number(texts[0]) and len(texts) == 1 and not by_source:
+        return _rate(texts[0], texts[0])
+    key = "SOURCE" if by_source else "CLASS"
+    rates: dict[str, float] = {}
+    for text in texts:
+        name, _, rate = text.rpartition("=")
+        if not name:
+            alone = "" if key == "SOURCE" else ", and one number for all classes stands alone"
+            raise TableError(f"--flip-rate {text!r} is not {key}=RATE{alone}")
+        if name in rates:
+            raise TableError(
+                f"--flip-rate {text!r} is a second rate of {key.lower()} {name!r}: give one"
+            )
+        rates[name] = _rate(rate, text)
+    return rates
+
+
+def _rate(rate: str, text: str) -> float:
+    if not is_number(rate) or not 0.0 <= float(rate) < 1.0:
+        raise TableError(f"--flip-rate {text!r} must have a rate that is at least 0 and below 1")
+    return float(rate)
+
+
+def of_classes(
+    rates: FlipRates, classes: list[Any], target: str, by_source: bool
+) -> dict[Any, float] | float | None:
+    """The parameter `flip_rates`: the same rates by the classes themselves, or by source."""
+    if by_source or not isinstance(rates, dict):
+        return rates
+    return by_class("--flip-rate", "rate", rates, classes, target)
