@@ -25,7 +25,12 @@ from maboost import (
 )
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
-from maboost.noise import corrected_probabilities, label_weights, transition_matrix
+from maboost.noise import (
+    corrected_probabilities,
+    flip_rates_from_audit,
+    label_weights,
+    transition_matrix,
+)
 from maboost.noise.label_noise import PrevalenceWarning, balanced_costs, true_prevalence
 
 ONE_SIDED = {"yes": 0.4}
@@ -604,6 +609,21 @@ def test_pickles_and_model_files_keep_predictions(name, classes, tmp_path):
             assert other.score(X, true) == model.score(X, true)
             other.save(tmp_path / "again")
             assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def test_matrices_and_estimated_rates_are_stored_as_lists(tmp_path):
+    X, true, given = population(rates=ONE_SIDED)
+    estimated = flip_rates_from_audit(given[:300], true[:300])
+    for rates in (np.array([[0.9, 0.1], [0.4, 0.6]]), estimated):
+        model = MABoostClassifier(flip_rates=rates, **SMALL).fit(X, given)
+        model.save(tmp_path / "m")
+        loaded = load_model(tmp_path / "m")
+        np.testing.assert_array_equal(loaded.flip_rates, model.flip_rates_)
+        np.testing.assert_array_equal(loaded.fit(X, given).predict_proba(X), model.predict_proba(X))
+    X, true, given, source = by_source()
+    model = CombinedBoostClassifier(flip_rates={"good": 0.0, "bad": estimated}, **SMALL)
+    model.fit(X, given, sample_domain=source).save(tmp_path / "m")
+    assert load_model(tmp_path / "m").flip_rates == {"good": 0.0, "bad": estimated.matrix.tolist()}
 
 
 HOSTILE = [

@@ -25,7 +25,7 @@ from maboost.estimators import (
 from maboost.estimators.table import CategoryCodes
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, shortened, unpack
 from maboost.io.fields import Fields, Tensors, require
-from maboost.io.noise import label_noise, read_label_noise
+from maboost.io.noise import label_noise, plain_rates, read_label_noise
 from maboost.io.run_records import certificate, history, read_certificate, read_history
 from maboost.io.schema import FORMAT, SCHEMA, upgraded
 from maboost.io.trees import flat, read_trees
@@ -153,12 +153,14 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
     encoder = Encoder()
     K = len(model.classes_)
     run, arrays = history(model.history_)
+    parameters = encoder.parameters(model, leave_out=NOT_STORED | {"flip_rates"})
+    parameters["flip_rates"] = encoder.value(plain_rates(model.flip_rates), "flip_rates")
     document = {
         "format": FORMAT,
         "schema": SCHEMA,
         "library": __version__,
         "booster": type(model).__name__,
-        "parameters": encoder.parameters(model, leave_out=NOT_STORED),
+        "parameters": parameters,
         "classes": labels(model.classes_),
         "heaviest": int(model._heaviest),
         "n_features": int(model.n_features_in_),

@@ -11,8 +11,9 @@ from maboost.io.fields import Fields, require
 from maboost.io.values import label, read_label
 from maboost.noise.corrections import weights_of_labels
 from maboost.noise.label_noise import LabelNoise
+from maboost.noise.rates import EstimatedRates
 
-__all__ = ["label_noise", "read_label_noise"]
+__all__ = ["label_noise", "plain_rates", "read_label_noise"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +24,17 @@ _SMALLEST, _LARGEST = (
     1e100,
 )  # of a weight or a cost: products and ratios of them stay numbers
 _PARTS = ("rates", "weights", "shares", "costs", "prevalence")
+
+
+def plain_rates(flip_rates: Any) -> Any:
+    """The parameter `flip_rates` with matrices, also those of estimated rates, as nested lists."""
+    if isinstance(flip_rates, EstimatedRates):
+        return flip_rates.matrix.tolist()
+    if isinstance(flip_rates, np.ndarray):
+        return flip_rates.tolist()
+    if isinstance(flip_rates, dict):
+        return {name: plain_rates(rates) for name, rates in flip_rates.items()}
+    return flip_rates
 
 
 def label_noise(

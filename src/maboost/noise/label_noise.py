@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.predictor import simplex_rows
-from maboost.noise.corrections import weights_of_labels, wrong_given
+from maboost.noise.corrections import true_probabilities, weights_of_labels, wrong_given
 
 __all__ = ["LabelNoise", "PrevalenceWarning", "balanced_costs", "true_prevalence"]
 
@@ -123,8 +123,7 @@ class LabelNoise:
         are compressed into the last hundredth, or less where costs are very unequal.
         """
         if self.n_classes > 2:
-            corrected: Array = simplex_rows(np.linalg.solve(self.rates[0].T, q.T).T)
-            return corrected
+            return true_probabilities(q, self.rates[0])
         a, b, e, f = self._fraction()
         # the decision is at p = costs[0] / sum(costs), which must stay where it is
         edge = min(_EDGE, 0.5 * float(self.costs.min() / self.costs.sum()))
