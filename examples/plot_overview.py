@@ -24,12 +24,11 @@ def main() -> None:
     target = parser.parse_args().out
     X, y = load_digits(return_X_y=True)
     y = y % 2
+    alike = {"n_estimators": 40, "learning_rate": 1.0, "max_depth": 3, "random_state": 0}
     models = {
-        "any distribution (AdaBoost)": MABoostClassifier(n_estimators=40, random_state=0),
-        "capped: smoothness 4": SmoothBoostClassifier(
-            smoothness=4, n_estimators=40, random_state=0
-        ),
-        "sparse: exact zeros": SparseBoostClassifier(n_estimators=40, random_state=0),
+        "any distribution (AdaBoost)": MABoostClassifier(**alike),
+        "capped: smoothness 4": SmoothBoostClassifier(smoothness=4, **alike),
+        "sparse: exact zeros": SparseBoostClassifier(**alike),
     }
     colors = ("#4269d0", "#efb118", "#3ca951")
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
