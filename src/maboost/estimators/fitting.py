@@ -438,18 +438,29 @@ class Fitting(Voting):
             votes = self._out_of_sample(rows, folds)
             if votes is None:
                 return None
-            game = Game(rows.labels, len(self.classes_))
-            measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
-            margins = game.margins(votes).reshape(len(votes), game.width)
-            noise, weights = self._row_noise, rows.weights
-            q = softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
-            if noise is None:
-                known = Suspicion.without_rates(q, rows.labels, folds)
+            noise, sources = self._row_noise, rows.weights.sources
+            if noise is not None and len(self.classes_) == 2:
+                of = 0 if sources is None else sources
+                weight = rows.weights.scaled / noise.weights[of, rows.labels]
+                p = noise.calibrated(votes, rows.labels, sources, weight)
+                predicted = (votes > 0.0).astype(np.intp)
+                known = Suspicion.of(p, predicted, rows.labels, noise, sources, folds)
             else:
-                p = noise.without_costs(noise.true_probabilities(q))
-                known = Suspicion.of(p, rows.labels, noise, weights.sources, folds)
+                q = self._calibrated(votes, rows)
+                if noise is None:
+                    known = Suspicion.without_rates(q, rows.labels, folds)
+                else:
+                    p = noise.without_costs(noise.true_probabilities(q))
+                    known = Suspicion.of(p, p.argmax(axis=1), rows.labels, noise, sources, folds)
             self._suspected = known
         return known
+
+    def _calibrated(self, votes: NDArray[np.float64], rows: TrainingRows) -> NDArray[np.float64]:
+        """Probabilities of given labels, from out-of-sample votes."""
+        game = Game(rows.labels, len(self.classes_))
+        measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
+        margins = game.margins(votes).reshape(len(votes), game.width)
+        return softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
 
     def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
         """Votes on every row of fits without it; None where a part of the rows lacks a class."""

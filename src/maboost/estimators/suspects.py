@@ -123,6 +123,7 @@ class Suspicion:
     def of(
         cls,
         p: Array,
+        predicted: NDArray[np.intp],
         given: NDArray[np.intp],
         noise: LabelNoise,
         sources: NDArray[np.intp] | None,
@@ -132,7 +133,7 @@ class Suspicion:
         wrong = noise.wrong(p, given, sources)
         of = np.zeros(len(given), dtype=np.intp) if sources is None else sources
         suggested = np.argmax(p * noise.rates[of, :, given], axis=1)
-        return cls(wrong, 1.0 - wrong, suggested, p.argmax(axis=1), noise.rates, False, folds)
+        return cls(wrong, 1.0 - wrong, suggested, predicted, noise.rates, False, folds)
 
     @classmethod
     def without_rates(cls, q: Array, given: NDArray[np.intp], folds: int) -> Suspicion:
