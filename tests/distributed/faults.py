@@ -16,6 +16,7 @@ _joined = worker.joined
 
 # by name of the point: the function that must be at work when a message is sent
 POINTS = {
+    "checks": "warn_of_large_integers",
     "weights": "row_weights",
     "binning": "find_bins",
     "histogram": "count_histograms",

@@ -541,7 +541,7 @@ def test_a_worker_caught_in_a_message_is_replaced(client, monkeypatch, ranks):
     addresses = list(client.nthreads())  # in the order of the chunks
     bad, victim = ranks[0], addresses[ranks[1] % len(addresses)]
     pid = client.run(os.getpid, workers=[victim])[victim]
-    client.run(faults.plan, "weights", 0, faults.STUCK, workers=[victim])
+    client.run(faults.plan, "checks", 0, faults.STUCK, workers=[victim])
     broken = X.copy()
     broken[bad * (len(y) // len(addresses)), 0] = np.inf
     with pytest.raises(ValueError, match="infinity"):

@@ -193,7 +193,10 @@ class CombinedBoostClassifier(BoostingClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "error_limits": [dict, None],
-        "flip_rates": [dict, StrOptions({"trusted"}), None],
+        "flip_rates": [
+            *BoostingClassifier._parameter_constraints["flip_rates"],
+            StrOptions({"trusted"}),
+        ],
         "trusted": ["array-like", None],
         "source_mass": [dict, None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],

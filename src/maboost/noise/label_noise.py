@@ -21,7 +21,9 @@ Array = NDArray[np.float64]
 
 _EDGE = 0.01  # probabilities this close to 0 or 1 are compressed instead of clipped
 _DEVIATIONS = 5.0  # standard errors of a prevalence that sampling explains
-_DOUBT = 0.005  # share of every label that counts as the other class in the calibration: keeps it finite
+_DOUBT = (
+    0.005  # share of every label that counts as the other class in the calibration: keeps it finite
+)
 
 
 class PrevalenceWarning(UserWarning):
