@@ -259,7 +259,8 @@ class Voting:
         That takes about cv - 1 times the time of the fit. Rows of equal content are in one part.
 
         With `flip_rates` a label gets the probability that it is wrong, and their sum is the expected number
-        of wrong labels. Without them labels are ranked by their probability, less the mean of their
+        of wrong labels. With two classes these probabilities are calibrated on the cross-fitted votes: a scale and an
+        offset are fitted by maximum likelihood of the given labels. Without them labels are ranked by their probability, less the mean of their
         class; the probabilities then rest on rates that assume that the classes do not overlap, and are too large
         where they do.
 
