@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -17,6 +17,8 @@ help:
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed); about half an hour on two cores"
 	@echo "make bench-defaults   the defaults against LightGBM on four real tables, with clean and wrong labels; some minutes"
 	@echo "make bench-flip-rates   errors with known, wrong and estimated flip rates on four real tables; about ten minutes"
+	@echo "make bench-suspects   how well wrong labels are found on four real tables, against cleanlab and LightGBM; about ten minutes"
+	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -123,6 +125,12 @@ bench-defaults: $(VENV)/.peers .tables/.installed
 
 bench-flip-rates: $(VENV)/.peers .tables/.installed
 	nice $(BIN)/python -m benchmarks.bench_flip_rates --write
+
+bench-suspects: $(VENV)/.peers .tables/.installed
+	nice $(BIN)/python -m benchmarks.bench_suspects --write
+
+bench-sources: $(VENV)/.peers .tables/.installed
+	nice $(BIN)/python -m benchmarks.bench_sources --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write

@@ -18,6 +18,7 @@ __all__ = [
     "WATCHED_DOUBT",
     "doubt_of_training",
     "log_loss",
+    "matched_to_shares",
     "probability_scale",
     "softmax_of",
 ]
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
 DOUBT = 0.02  # the error to expect on new rows where nothing estimates it
 WATCHED_DOUBT = 0.005  # the doubt on validation rows, which may be few and all right
+_MATCHES = 200  # of the means with the shares, at most
 _FURTHER = 4.0  # times a scale: the next place to look for one
 
 
@@ -106,6 +108,36 @@ def softmax_of(votes: Array) -> Array:
         return np.column_stack([expit(-votes), expit(votes)])
     found: Array = softmax(votes, axis=1)
     return found
+
+
+def matched_to_shares(q: Array, labels: NDArray[np.intp], rows: BaseMeasure) -> Array:
+    """Probabilities times a factor per class, such that their means are the shares of the classes.
+
+    The factors are intercepts of a logistic calibration. One scale for all votes leaves the means free, so
+    that the expected number of labels of a class is not their number.
+
+    Parameters
+    ----------
+    q : array of shape (n_rows, n_classes)
+        Probabilities; every class has a row.
+    labels : integer array of shape (n_rows,)
+    rows : BaseMeasure
+        Of the rows.
+
+    >>> import numpy as np
+    >>> q, labels = np.array([[0.8, 0.2], [0.6, 0.4]]), np.array([0, 1])
+    >>> matched_to_shares(q, labels, BaseMeasure(np.ones(2))).mean(axis=0).round(6)
+    array([0.5, 0.5])
+    """
+    classes = range(q.shape[1])
+    share = np.array([rows.integral((labels == k).astype(np.float64)) for k in classes])
+    for _ in range(_MATCHES):
+        factor = share / np.array([rows.integral(np.ascontiguousarray(q[:, k])) for k in classes])
+        q = q * factor
+        q /= q.sum(axis=1, keepdims=True)
+        if np.abs(factor - 1.0).max() < 1e-9:
+            break
+    return q
 
 
 def _push(margins: Array, scale: float) -> Array:

@@ -23,6 +23,7 @@ from maboost.boosting.probabilities import (
     POPULATION_SCALE,
     WATCHED_DOUBT,
     doubt_of_training,
+    matched_to_shares,
     probability_scale,
     softmax_of,
 )
@@ -438,20 +439,14 @@ class Fitting(Voting):
             votes = self._out_of_sample(rows, folds)
             if votes is None:
                 return None
-            noise, sources = self._row_noise, rows.weights.sources
-            if noise is not None and len(self.classes_) == 2:
-                of = 0 if sources is None else sources
-                weight = rows.weights.scaled / noise.weights[of, rows.labels]
-                p = noise.calibrated(votes, rows.labels, sources, weight)
-                predicted = (votes > 0.0).astype(np.intp)
-                known = Suspicion.of(p, predicted, rows.labels, noise, sources, folds)
+            noise, weights = self._row_noise, rows.weights
+            q = self._calibrated(votes, rows)
+            if noise is None:
+                known = Suspicion.without_rates(q, rows.labels, folds)
             else:
-                q = self._calibrated(votes, rows)
-                if noise is None:
-                    known = Suspicion.without_rates(q, rows.labels, folds)
-                else:
-                    p = noise.without_costs(noise.true_probabilities(q))
-                    known = Suspicion.of(p, p.argmax(axis=1), rows.labels, noise, sources, folds)
+                p = noise.without_costs(noise.true_probabilities(q))
+                predicted = p.argmax(axis=1) if votes.ndim == 2 else (votes > 0.0).astype(np.intp)
+                known = Suspicion.of(p, predicted, rows.labels, noise, weights.sources, folds)
             self._suspected = known
         return known
 

@@ -109,6 +109,8 @@ class Suspicion:
         Whether the rates are estimated, under the assumption that classes do not overlap.
     folds : int
         Parts of the cross-fit.
+    spread : float
+        The standard error of the number of wrong labels.
     """
 
     wrong: Array
@@ -118,6 +120,7 @@ class Suspicion:
     rates: Array
     estimated: bool
     folds: int
+    spread: float
 
     @classmethod
     def of(
@@ -133,7 +136,8 @@ class Suspicion:
         wrong = noise.wrong(p, given, sources)
         of = np.zeros(len(given), dtype=np.intp) if sources is None else sources
         suggested = np.argmax(p * noise.rates[of, :, given], axis=1)
-        return cls(wrong, 1.0 - wrong, suggested, predicted, noise.rates, False, folds)
+        spread = standard_error_of_number(p, noise.rates, of)
+        return cls(wrong, 1.0 - wrong, suggested, predicted, noise.rates, False, folds, spread)
 
     @classmethod
     def without_rates(cls, q: Array, given: NDArray[np.intp], folds: int) -> Suspicion:
@@ -148,12 +152,14 @@ class Suspicion:
         typical = np.array([own[given == k].mean() for k in range(q.shape[1])])
         quality = np.clip(0.5 + 0.5 * (own - typical[given]), 0.0, 1.0)
         p = q
-        wrong = np.zeros(len(given))
+        wrong, spread = np.zeros(len(given)), 0.0
         if np.linalg.svd(rates, compute_uv=False)[-1] > 1e-6:
             p = simplex_rows(np.linalg.solve(rates.T, q.T).T.astype(np.float64))
             wrong = wrong_given(p, given, rates)
+            spread = standard_error_of_number(p, rates[None], np.zeros(len(given), dtype=np.intp))
         suggested = np.argmax(p * rates[:, given].T, axis=1)
-        return cls(wrong, quality, suggested, q.argmax(axis=1), rates[None], True, folds)
+        predicted = q.argmax(axis=1)
+        return cls(wrong, quality, suggested, predicted, rates[None], True, folds, spread)
 
     @property
     def expected(self) -> float:
@@ -162,12 +168,9 @@ class Suspicion:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % interval of the number of wrong labels, if the probabilities are right.
-
-        The number is then a sum of independent trials; the interval says nothing of errors of the rates.
-        """
-        spread = 1.96 * float(np.sqrt(np.sum(self.wrong * (1.0 - self.wrong))))
-        return max(self.expected - spread, 0.0), min(self.expected + spread, float(len(self.wrong)))
+        """A 95 % interval of the number of wrong labels, if the rates are right."""
+        half = 1.96 * self.spread
+        return max(self.expected - half, 0.0), min(self.expected + half, float(len(self.wrong)))
 
     def summary(self) -> str:
         """The number of wrong labels in a sentence."""
@@ -207,6 +210,26 @@ class Suspicion:
             "folds": self.folds,
         }  # fmt: skip
         return frame
+
+
+def standard_error_of_number(p: Array, rates: Array, sources: NDArray[np.intp]) -> float:
+    r"""The standard error of the number of wrong labels as it follows from rates and given labels.
+
+    A row truly of class k is given g with probability :math:`T_{kg}`. With :math:`a = T^{-1}v` and
+    :math:`v_k = 1 - T_{kk}`, the sum of :math:`a_g` over the rows has the mean of the number of wrong labels for
+    any true classes, and their difference the variance
+
+    .. math:: \sum_i \sum_g T_{k_i g} (1[g \ne k_i] - a_g)^2 .
+
+    The true classes are replaced by their probabilities `p`. A model does not enter otherwise, so that an
+    interval of this width does not rest on its calibration.
+    """
+    K = rates.shape[1]
+    variance = np.empty(rates.shape[:2])
+    for s, T in enumerate(rates):
+        a = np.linalg.solve(T, 1.0 - np.diagonal(T))
+        variance[s] = np.sum(T * (1.0 - np.eye(K) - a) ** 2, axis=1)
+    return float(np.sqrt(np.sum(p * variance[sources])))
 
 
 def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:

@@ -285,7 +285,7 @@ class Voting:
               out by early stopping.
 
             ``attrs["summary"]`` has the expected number of wrong labels in words, with a 95 % interval that
-            holds if the probabilities are right; ``attrs["expected_wrong"]`` and ``attrs["interval"]`` have
+            holds if the rates are right; ``attrs["expected_wrong"]`` and ``attrs["interval"]`` have
             the numbers.
         """
         return self._suspects(cv)
