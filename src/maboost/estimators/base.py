@@ -371,9 +371,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return isinstance(estimator, Pipeline) or bool(get_tags(estimator).input_tags.allow_nan)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the training rows, which do not belong into a pickle."""
+        """Return the state without the training rows, which would make a pickle large, and what was computed of them."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_training"}
+        return {k: value for k, value in state.items() if k not in ("_training", "_suspected")}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "certificate_")

@@ -458,12 +458,17 @@ class Fitting(Voting):
         return softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
 
     def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
-        """Votes on every row of fits without it; None where a part of the rows lacks a class."""
+        """Votes on every row of fits without it; None if one part has all rows of a class or source."""
         if not self._hypotheses or len(self.classes_) < 2:
             return None
         fold = np.minimum((folds * places(rows.X, seed=1)).astype(np.intp), folds - 1)
         if any(classes_among(rows, fold != f) < len(self.classes_) for f in range(folds)):
             return None
+        if rows.sample_domain is not None:
+            sources = rows.of_kept(rows.sample_domain, "sample_domain")
+            count = len(np.unique(sources))
+            if any(len(np.unique(sources[fold != f])) < count for f in range(folds)):
+                return None
         K = len(self.classes_)
         votes = np.zeros(len(fold) if K == 2 else (len(fold), K))
         for f in range(folds):
@@ -486,6 +491,7 @@ class Fitting(Voting):
             n_estimators=max(self.n_iter_, 1), early_stopping=False, warm_start=False, checkpoint=None,
             resume=False, target_error=None, max_seconds=None, random_state=0, verbose=0, **self._found(),
         )  # fmt: skip
+        vars(model).pop("_skl_callbacks", None)  # clone keeps them, but these rounds are not the user's
         kept = ("_codes", "n_features_in_", "feature_names_in_", "_source_names")
         vars(model).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +150,7 @@ class Suspicion:
         rates = rates_of_separable_classes(q, given)
         rows = np.arange(len(given))
         own = q[rows, given]
-        typical = np.array([own[given == k].mean() for k in range(q.shape[1])])
+        typical = mean_of_own(q, given)
         quality = np.clip(0.5 + 0.5 * (own - typical[given]), 0.0, 1.0)
         p = q
         wrong, spread = np.zeros(len(given)), 0.0
@@ -164,7 +165,7 @@ class Suspicion:
     @property
     def expected(self) -> float:
         """The expected number of wrong labels under the rates."""
-        return float(self.wrong.sum())
+        return math.fsum(self.wrong)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -229,7 +230,7 @@ def standard_error_of_number(p: Array, rates: Array, sources: NDArray[np.intp]) 
     for s, T in enumerate(rates):
         a = np.linalg.solve(T, 1.0 - np.diagonal(T))
         variance[s] = np.sum(T * (1.0 - np.eye(K) - a) ** 2, axis=1)
-    return float(np.sqrt(np.sum(p * variance[sources])))
+    return math.sqrt(math.fsum((p * variance[sources]).ravel()))
 
 
 def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
@@ -239,7 +240,7 @@ def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
     probability of rows given that class.
     """
     K = q.shape[1]
-    threshold = np.array([q[given == k, k].mean() for k in range(K)])
+    threshold = mean_of_own(q, given)
     above = q >= threshold
     believed = np.argmax(np.where(above, q, -1.0), axis=1)
     sure = above.any(axis=1)
@@ -250,6 +251,12 @@ def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
     joint += np.eye(K) * (joint.sum(axis=0) == 0.0)
     rates: Array = (joint / joint.sum(axis=0)).T
     return rates
+
+
+def mean_of_own(q: Array, given: NDArray[np.intp]) -> Array:
+    """The mean probability of class k over the rows given k, for each k; exact, so in any order of the rows."""
+    own = [q[given == k, k] for k in range(q.shape[1])]
+    return np.array([math.fsum(of_class) / len(of_class) for of_class in own])
 
 
 def _frame(rows: NDArray[np.intp], index: Any, **columns: Any) -> Any:
