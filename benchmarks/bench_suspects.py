@@ -64,14 +64,21 @@ def out_of_fold(X: pd.DataFrame, given: np.ndarray, seed: int) -> np.ndarray:
         return cross_val_predict(model, X, given, cv=cv, method="predict_proba")
 
 
-def cell(table: Table, share: float, flipped: tuple[int, ...], rows: int, seed: int) -> dict:
+def cell(
+    table: Table,
+    share: float,
+    flipped: tuple[int, ...],
+    rows: int,
+    seed: int,
+    rng: np.random.Generator,
+) -> dict[str, float]:
     """All measures of all methods on one table under one noise."""
     X, y = table
     chosen, _ = train_test_split(
         np.arange(len(y)), train_size=min(rows, len(y) - 2), stratify=y, random_state=seed
     )
     X, y = X.iloc[chosen].reset_index(drop=True), y[chosen]
-    draw = np.random.default_rng(1000 + seed).random(len(y))
+    draw = rng.random(len(y))
     wrong = np.isin(y, flipped) & (draw < share)
     given = np.where(wrong, 1 - y, y)
     known = ranked(X, given, dict.fromkeys(flipped, share), seed)
@@ -85,9 +92,7 @@ def cell(table: Table, share: float, flipped: tuple[int, ...], rows: int, seed: 
         "no rates": -ranked(X, given, None, seed)["label_quality"],
         "LightGBM": -q[np.arange(len(y)), given],
     }
-    precision = {
-        name: average_precision_score(wrong, score) for name, score in suspicion.items()
-    }
+    precision = {name: average_precision_score(wrong, score) for name, score in suspicion.items()}
     precision["cleanlab"] = max(
         average_precision_score(wrong, -score) for score in (plain, adjusted)
     )
@@ -105,13 +110,14 @@ def study(
     tables: dict[str, Table], rows: int, shares: list[float], splits: int = 1
 ) -> pd.DataFrame:
     """A row a table, kind of noise, share and split."""
-    found = []
+    found: list[dict[str, Any]] = []
     for name, table in tables.items():
         for kind, flipped in KINDS.items():
             for share in shares:
                 for seed in range(splits):
                     key = {"table": name, "flipped": kind, "share": share, "split": seed}
-                    found.append(key | cell(table, share, flipped, rows, seed))
+                    rng = np.random.default_rng(len(found))
+                    found.append(key | cell(table, share, flipped, rows, seed, rng))
                     print({k: found[-1][k] for k in (*key, *METHODS)}, flush=True)
     return pd.DataFrame(found)
 

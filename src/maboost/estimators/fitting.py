@@ -23,7 +23,6 @@ from maboost.boosting.probabilities import (
     POPULATION_SCALE,
     WATCHED_DOUBT,
     doubt_of_training,
-    matched_to_shares,
     probability_scale,
     softmax_of,
 )
@@ -455,7 +454,8 @@ class Fitting(Voting):
         game = Game(rows.labels, len(self.classes_))
         measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
         margins = game.margins(votes).reshape(len(votes), game.width)
-        return softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
+        q = softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
+        return matched_to_shares(q, rows.labels, measure)
 
     def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
         """Votes on every row of fits without it; None if one part has all rows of a class or source."""
@@ -491,7 +491,9 @@ class Fitting(Voting):
             n_estimators=max(self.n_iter_, 1), early_stopping=False, warm_start=False, checkpoint=None,
             resume=False, target_error=None, max_seconds=None, random_state=0, verbose=0, **self._found(),
         )  # fmt: skip
-        vars(model).pop("_skl_callbacks", None)  # clone keeps them, but these rounds are not the user's
+        vars(model).pop(
+            "_skl_callbacks", None
+        )  # clone keeps them, but these rounds are not the user's
         kept = ("_codes", "n_features_in_", "feature_names_in_", "_source_names")
         vars(model).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return model

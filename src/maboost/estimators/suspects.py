@@ -110,8 +110,8 @@ class Suspicion:
         Whether the rates are estimated, under the assumption that classes do not overlap.
     folds : int
         Parts of the cross-fit.
-    spread : float
-        The standard error of the number of wrong labels.
+    number : (float, float)
+        The number of wrong labels by rates and given labels alone, and its standard error.
     """
 
     wrong: Array
@@ -121,7 +121,7 @@ class Suspicion:
     rates: Array
     estimated: bool
     folds: int
-    spread: float
+    number: tuple[float, float]
 
     @classmethod
     def of(
@@ -137,8 +137,8 @@ class Suspicion:
         wrong = noise.wrong(p, given, sources)
         of = np.zeros(len(given), dtype=np.intp) if sources is None else sources
         suggested = np.argmax(p * noise.rates[of, :, given], axis=1)
-        spread = standard_error_of_number(p, noise.rates, of)
-        return cls(wrong, 1.0 - wrong, suggested, predicted, noise.rates, False, folds, spread)
+        number = number_by_rates(p, given, noise.rates, of)
+        return cls(wrong, 1.0 - wrong, suggested, predicted, noise.rates, False, folds, number)
 
     @classmethod
     def without_rates(cls, q: Array, given: NDArray[np.intp], folds: int) -> Suspicion:
@@ -153,14 +153,14 @@ class Suspicion:
         typical = mean_of_own(q, given)
         quality = np.clip(0.5 + 0.5 * (own - typical[given]), 0.0, 1.0)
         p = q
-        wrong, spread = np.zeros(len(given)), 0.0
+        wrong, number = np.zeros(len(given)), (0.0, 0.0)
         if np.linalg.svd(rates, compute_uv=False)[-1] > 1e-6:
             p = simplex_rows(np.linalg.solve(rates.T, q.T).T.astype(np.float64))
             wrong = wrong_given(p, given, rates)
-            spread = standard_error_of_number(p, rates[None], np.zeros(len(given), dtype=np.intp))
+            number = number_by_rates(p, given, rates[None], np.zeros(len(given), dtype=np.intp))
         suggested = np.argmax(p * rates[:, given].T, axis=1)
         predicted = q.argmax(axis=1)
-        return cls(wrong, quality, suggested, predicted, rates[None], True, folds, spread)
+        return cls(wrong, quality, suggested, predicted, rates[None], True, folds, number)
 
     @property
     def expected(self) -> float:
@@ -169,9 +169,10 @@ class Suspicion:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % interval of the number of wrong labels, if the rates are right."""
-        half = 1.96 * self.spread
-        return max(self.expected - half, 0.0), min(self.expected + half, float(len(self.wrong)))
+        """A 95 % interval of the number of wrong labels, if the rates are right; it has `expected` in it."""
+        number, half = self.number[0], 1.96 * self.number[1]
+        low, high = min(number - half, self.expected), max(number + half, self.expected)
+        return max(low, 0.0), min(high, float(len(self.wrong)))
 
     def summary(self) -> str:
         """The number of wrong labels in a sentence."""
@@ -213,24 +214,26 @@ class Suspicion:
         return frame
 
 
-def standard_error_of_number(p: Array, rates: Array, sources: NDArray[np.intp]) -> float:
-    r"""The standard error of the number of wrong labels as it follows from rates and given labels.
+def number_by_rates(
+    p: Array, given: NDArray[np.intp], rates: Array, sources: NDArray[np.intp]
+) -> tuple[float, float]:
+    r"""The number of wrong labels as it follows from the rates and the given labels alone, and its standard error.
 
     A row truly of class k is given g with probability :math:`T_{kg}`. With :math:`a = T^{-1}v` and
     :math:`v_k = 1 - T_{kk}`, the sum of :math:`a_g` over the rows has the mean of the number of wrong labels for
     any true classes, and their difference the variance
 
-    .. math:: \sum_i \sum_g T_{k_i g} (1[g \ne k_i] - a_g)^2 .
+    .. math:: \sum_i \sum_g T_{k_i g} (1[g \ne k_i] - a_g)^2 ,
 
-    The true classes are replaced by their probabilities `p`. A model does not enter otherwise, so that an
-    interval of this width does not rest on its calibration.
+    in which the true classes are replaced by their probabilities `p`.
     """
     K = rates.shape[1]
-    variance = np.empty(rates.shape[:2])
+    number, variance = np.empty(rates.shape[:2]), np.empty(rates.shape[:2])
     for s, T in enumerate(rates):
-        a = np.linalg.solve(T, 1.0 - np.diagonal(T))
-        variance[s] = np.sum(T * (1.0 - np.eye(K) - a) ** 2, axis=1)
-    return math.sqrt(math.fsum((p * variance[sources]).ravel()))
+        number[s] = np.linalg.solve(T, 1.0 - np.diagonal(T))
+        variance[s] = np.sum(T * (1.0 - np.eye(K) - number[s]) ** 2, axis=1)
+    spread = math.sqrt(math.fsum((p * variance[sources]).ravel()))
+    return math.fsum(number[sources, given]), spread
 
 
 def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:

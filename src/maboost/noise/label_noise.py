@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from maboost.learners.tree.predictor import simplex_rows
 from maboost.noise.corrections import true_probabilities, weights_of_labels, wrong_given
@@ -21,9 +19,6 @@ Array = NDArray[np.float64]
 
 _EDGE = 0.01  # probabilities this close to 0 or 1 are compressed instead of clipped
 _DEVIATIONS = 5.0  # standard errors of a prevalence that sampling explains
-_DOUBT = (
-    0.005  # share of every label that counts as the other class in the calibration: keeps it finite
-)
 
 
 class PrevalenceWarning(UserWarning):
@@ -149,45 +144,6 @@ class LabelNoise:
         plain = p / self.costs
         shares: Array = plain / plain.sum(axis=1, keepdims=True)
         return shares
-
-    def calibrated(
-        self, votes: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None, weight: Array
-    ) -> Array:
-        r"""Probabilities of true classes from out-of-sample votes; two classes.
-
-        Finds the scale :math:`a > 0` and the offset b of :math:`p = \sigma(aH + b)` under which the given labels,
-        + with probability :math:`\rho_- + (1 - \rho_+ - \rho_-)p`, are most likely. The offset matters: it makes the
-        expected number of wrong labels agree with the shares of the given labels.
-
-        Parameters
-        ----------
-        votes : array of shape (n_rows,)
-            H, of models that were fitted without the row.
-        given, source : integer arrays of shape (n_rows,)
-        weight : array of shape (n_rows,)
-            Sample weights, without those of the labels.
-        """
-        size = float(np.abs(votes).max(initial=0.0)) or 1.0
-        of = np.zeros(len(given), dtype=np.intp) if source is None else source
-        order = np.lexsort(
-            (weight, of, given, votes)
-        )  # sums do not depend on the order of the rows
-        h, label, share = votes[order] / size, given[order], weight[order] / weight.sum()
-        minus, keep = (
-            self.rates[of[order], 0, 1],
-            1.0 - (self.rates[:, 0, 1] + self.rates[:, 1, 0])[of[order]],
-        )
-        on_plus = np.where(label == 1, 1.0 - _DOUBT, _DOUBT)
-
-        def loss(at: Array) -> float:
-            q = np.clip(minus + keep * expit(np.exp(at[0]) * h + at[1]), 1e-12, 1.0 - 1e-12)
-            return -float(share @ (on_plus * np.log(q) + (1.0 - on_plus) * np.log1p(-q)))
-
-        bounds = [(-5.0, 7.0), (-20.0, 20.0)]
-        found = scipy.optimize.minimize(loss, [1.5, 0.0], method="L-BFGS-B", bounds=bounds)
-        p = expit(np.exp(found.x[0]) * votes / size + found.x[1])
-        both: Array = np.column_stack([1.0 - p, p])
-        return both
 
     def wrong(self, p: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None) -> Array:
         """The probability that each given label is wrong, from probabilities of true classes."""
