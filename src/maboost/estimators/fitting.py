@@ -23,6 +23,7 @@ from maboost.boosting.probabilities import (
     POPULATION_SCALE,
     WATCHED_DOUBT,
     doubt_of_training,
+    matched_to_shares,
     probability_scale,
     softmax_of,
 )
