@@ -558,9 +558,9 @@ def sign(content: bytes) -> bytes:
 
 
 def edit_state(content: bytes, rng: random.Random) -> bytes:
-    """Another density with the same mass, another dual point, or other margins: all plausible numbers."""
+    """Another density with the same mass, another dual point, or other votes: all plausible numbers."""
     arrays, document = unpack(content)
-    name = rng.choice(["density", "theta", "margins", "push", "trust"])
+    name = rng.choice(["density", "theta", "votes", "push", "trust"])
     array = arrays[name].copy()
     what = rng.randrange(4)
     if what == 0:
