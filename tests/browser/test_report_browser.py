@@ -28,7 +28,14 @@ def frame() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     rows = frame()
-    model = SmoothBoostClassifier(n_estimators=60, random_state=0, smoothness=4)
+    model = SmoothBoostClassifier(
+        n_estimators=60,
+        early_stopping=False,
+        learning_rate=0.3,
+        max_depth=3,
+        random_state=0,
+        smoothness=4,
+    )
     model.fit(rows[TRAIN], NOISY[TRAIN], X_val=rows[~TRAIN], y_val=NAMES[~TRAIN])
     path = tmp_path_factory.mktemp("report") / "report.html"
     given = {"X": rows[TRAIN], "y": NOISY[TRAIN], "X_test": rows[~TRAIN], "y_test": NAMES[~TRAIN]}
