@@ -1,4 +1,4 @@
-"""The flip rates that ``maboost train`` is told: one for all classes, or one for some classes or sources."""
+"""The option ``--flip-rate`` of ``maboost train``: one for all classes, or one for some classes or sources."""
 
 from __future__ import annotations
 

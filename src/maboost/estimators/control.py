@@ -75,7 +75,7 @@ def booster_parameters(model: Any) -> dict[str, str]:
     return {name: described(value) for name, value in params if name not in _NOT_OF_THE_BOOSTER}
 
 
-# those that may change while a fit goes on, and the trees, whose own parameters are told
+# parameters that may change while a fit goes on, and the estimator, whose parameters are compared one by one
 _FREE = {
     "n_estimators", "n_iter_no_change", "tol", "target_error", "max_seconds", "warm_start", "checkpoint",
     "checkpoint_every", "resume", "n_jobs", "verbose", "estimator",
