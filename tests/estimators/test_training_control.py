@@ -913,12 +913,14 @@ def test_suspects_of_several_classes_and_rows_without_weight():
     weight = np.ones(len(y))
     weight[10:20] = 0.0
     names = np.array(["a", "b", "c"])
-    model = SmoothBoostClassifier(random_state=0)
+    model = SmoothBoostClassifier(
+        smoothness=7.5, learning_rate=0.3, max_depth=3, min_samples_leaf=1, random_state=0
+    )
     model.fit(X, names[noisy], sample_weight=weight)
     assert len(model.suspect_labels()) == len(y) - 10
     table = model.suspect_labels(cv=None)  # 168 rows in three classes are few for a cross-fit
     assert len(table) == len(y) - 10
-    assert {3, 80, 150} <= set(table.index[:12])
+    assert {3, 80, 150} <= set(table.index[:8])
     assert set(table["predicted_label"]) <= set(names)
 
 
