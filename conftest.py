@@ -12,7 +12,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's back
 @pytest.fixture(autouse=True)
 def threads_as_good_as_awake(monkeypatch):
     """Whether a thread sleeps is a matter of time; tests of divided work are to find it divided."""
-    monkeypatch.setattr("maboost.threads._WAKING", 1)
+    monkeypatch.setattr("maboost.runtime.threads._WAKING", 1)
 
 
 @pytest.fixture(autouse=True)

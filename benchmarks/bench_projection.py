@@ -18,7 +18,7 @@ import numpy as np
 
 from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, Euclidean, MirrorAscent, project
 from maboost.mirror.steps import Corrective, Situation
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 CAP = 2.0
 SIZES = (10**5, 10**6, 10**7)

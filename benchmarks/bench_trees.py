@@ -29,7 +29,7 @@ from maboost.boosting import Booster, Game, Run, maboost, smooth, sparseboost
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 DOCS = Path(__file__).parent.parent / "docs"
 THREADS = 2

@@ -19,7 +19,6 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
-from maboost.comm import Communicator, SerialCommunicator, reproducible_sums
 from maboost.learners import Producer
 from maboost.mirror import (
     BaseMeasure,
@@ -31,7 +30,8 @@ from maboost.mirror import (
     Regularizer,
     Simplex,
 )
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator, reproducible_sums
+from maboost.runtime.threads import Threads
 
 Array = np.ndarray
 

@@ -20,7 +20,7 @@ from maboost.learners.base import Producer
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 Array = np.ndarray
 Table = list[dict[str, Any]]

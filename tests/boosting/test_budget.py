@@ -17,11 +17,11 @@ from maboost.boosting import Game, Run, maboost, sparseboost
 from maboost.boosting.budget import Budget
 from maboost.boosting.certainty import Certain
 from maboost.boosting.showing import Sample, Weighed, drawn_rows
-from maboost.comm import SerialCommunicator
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
-from maboost.threads import Threads
+from maboost.runtime.communicator import SerialCommunicator
+from maboost.runtime.threads import Threads
 
 X, Y = make_classification(2000, 10, n_informative=5, flip_y=0.1, random_state=0)
 

@@ -22,8 +22,8 @@ from maboost import (
 from maboost.boosting import maboost
 from maboost.boosting.certainty import Certain, _with_copies, deviation, rows_needed
 from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
-from maboost.comm import SerialCommunicator
 from maboost.mirror import BaseMeasure
+from maboost.runtime.communicator import SerialCommunicator
 
 SMALL_TREES = {"max_depth": 3, "min_samples_leaf": 1, "early_stopping": False}
 BOOSTERS = {

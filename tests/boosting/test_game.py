@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.helpers import examples, seeds
 
 from maboost.boosting import Game
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 def random_game(seed, n_classes, n=7):

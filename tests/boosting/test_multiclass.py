@@ -16,11 +16,11 @@ from tests.helpers import Problem, comparable, examples, on_shards, random_probl
 from maboost import MABoostClassifier
 from maboost.boosting import Game, Run, game, maboost, madaboost, smooth, sparseboost
 from maboost.boosting.probabilities import probability_scale
-from maboost.comm import SerialCommunicator
 from maboost.learners import EstimatorLearner, Producer
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure, CappedSimplex, FermiDirac
+from maboost.runtime.communicator import SerialCommunicator
 
 
 @pytest.mark.parametrize(

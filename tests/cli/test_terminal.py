@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command import refused, run
 
 from maboost.cli import main
-from maboost.text import escaped
+from maboost.runtime.text import escaped
 
 EVIL = "\x1b[31m[red]x\r\n\x07\x9b2J\u202ey\u2028"
 SHOWN = r"\x1b[31m[red]x\r\n\x07\x9b2J\u202ey\u2028"

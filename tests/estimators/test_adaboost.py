@@ -181,7 +181,7 @@ def test_images_reach_the_estimator():
 @pytest.mark.parametrize("response", ["votes", "proba"])
 def test_images_are_boosted_as_their_flat_rows_are(booster, response, monkeypatch):
     """With early stopping, whose held-out rows are found by their content, and with trials on a sample."""
-    monkeypatch.setattr("maboost.content.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("maboost.runtime.row_hash.SAMPLE_ROWS", 100)
     X, y = images()
     flat = X.reshape(len(X), 20)
     options = {"n_estimators": 8, "response": response, "early_stopping": True, "random_state": 0}

@@ -397,7 +397,7 @@ def test_a_full_disk_leaves_the_old_file(binary, failing, tmp_path, monkeypatch)
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(f"maboost.writing.os.{failing}", full)
+    monkeypatch.setattr(f"maboost.runtime.atomic_files.os.{failing}", full)
     with pytest.raises(OSError, match="no space"):
         binary[:2].save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["m"]

@@ -15,7 +15,7 @@ from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded
 from maboost.mirror.steps import Corrective, Paper, Situation, Step, scaled
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 sizes = st.sampled_from([1, 3, 40, 1023, 1024, 1025, 5000])
 weighted = pytest.mark.parametrize("weighted", [False, True])

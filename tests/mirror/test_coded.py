@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.comm import SerialCommunicator
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -28,6 +27,7 @@ from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
 from maboost.mirror.steps import Corrective, Situation, gain_slope
+from maboost.runtime.communicator import SerialCommunicator
 
 GEOMETRIES = {
     "simplex": MirrorAscent(Entropy(), Simplex()),

@@ -12,7 +12,7 @@ from tests.helpers import cuts, examples, on_shards, seeds
 
 from maboost.mirror import BaseMeasure
 from maboost.mirror.measure import _OUT_OF_REACH
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])

@@ -19,7 +19,7 @@ from maboost.mirror.pairs import (
     means_under,
     tops_taken_out,
 )
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 @examples(40)

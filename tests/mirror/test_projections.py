@@ -26,7 +26,6 @@ from tests.helpers import (
     seeds,
 )
 
-from maboost import messages
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -43,7 +42,8 @@ from maboost.mirror import (
     project,
     project_generic,
 )
-from maboost.threads import Threads
+from maboost.runtime import messages
+from maboost.runtime.threads import Threads
 
 SCALES = [1e-300, 1e-8, 1.0, 1.0, 30.0, 1e3, 1e10, 1e100, 1e300]
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.fixed import fixed_point
 from maboost.mirror import BaseMeasure
 from maboost.mirror.coded import Coded
 from maboost.mirror.reached import _FURTHER, Reached
-from maboost.threads import Threads
+from maboost.runtime.exact_sum import fixed_point
+from maboost.runtime.threads import Threads
 
 
 def problem(seed, n, alike, one_cap):

@@ -18,7 +18,6 @@ from tests.mirror.test_projections import (
     random_weights,
 )
 
-from maboost import messages
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -31,7 +30,8 @@ from maboost.mirror import (
     project_generic,
 )
 from maboost.mirror.linear import linear_minimum
-from maboost.threads import Threads
+from maboost.runtime import messages
+from maboost.runtime.threads import Threads
 
 
 class PlainEntropy(Entropy):

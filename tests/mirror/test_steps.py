@@ -43,7 +43,7 @@ from maboost.mirror.joint import joint_corrective
 from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
 from maboost.mirror.projections import project
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 names = pytest.mark.parametrize("name", REGULARIZERS)
 kinds = pytest.mark.parametrize("kind", DOMAINS)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.fixed import fixed_point
 from maboost.mirror import BaseMeasure
 from maboost.mirror.coded import Coded
 from maboost.mirror.supported import Supported
+from maboost.runtime.exact_sum import fixed_point
 
 
 def problem(seed, n, alike):

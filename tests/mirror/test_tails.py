@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, seeds, vertex
 
-from maboost import messages
 from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
 from maboost.mirror.linear import linear_minimum
 from maboost.mirror.tails import lower_tail
+from maboost.runtime import messages
 
 
 def by_sorting(values: np.ndarray, weights: np.ndarray, target: float) -> tuple:

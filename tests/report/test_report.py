@@ -543,7 +543,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, smooth, monkeypatch):
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("maboost.writing.os.replace", full_disk)
+    monkeypatch.setattr("maboost.runtime.atomic_files.os.replace", full_disk)
     with pytest.raises(OSError, match=r"cannot be written to .*report.html: No space left"):
         write_report(smooth, target)
     assert target.read_text() == "old"

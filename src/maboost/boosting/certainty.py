@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.showing import LEVEL_BITS, Estimate, Sample, Showing, Shown, Weighed
-from maboost.comm import gathered_objects, reproducible_sums
 from maboost.mirror.measure import BaseMeasure
+from maboost.runtime.communicator import gathered_objects, reproducible_sums
 
 __all__ = ["Certain", "deviation", "rows_needed"]
 

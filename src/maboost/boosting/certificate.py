@@ -22,7 +22,7 @@ from maboost.boosting.rounding import at_least, at_most
 from maboost.mirror.ascent import AscentState, MirrorAscent
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Euclidean, Regularizer
-from maboost.text import escaped
+from maboost.runtime.text import escaped
 
 __all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound", "Totals"]
 

@@ -16,7 +16,7 @@ from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
-from maboost.threads import PICKED
+from maboost.runtime.threads import PICKED
 
 __all__ = ["Finder", "Found"]
 

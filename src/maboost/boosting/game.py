@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from maboost.mirror.coded import Coded, leaf_codes
 from maboost.mirror.pairs import lowest_of_rows, margins_of_votes, rewards_of_rows
-from maboost.threads import PICKED, Threads
+from maboost.runtime.threads import PICKED, Threads
 
 __all__ = ["Game", "Validation"]
 

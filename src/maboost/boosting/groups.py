@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import sums_by_code
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
+from maboost.runtime.communicator import sums_by_code
 
 __all__ = ["Groups"]
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.votes import Scores, Votes
-from maboost.fixed import BIAS, fixed_point, split_biased, split_wide
-from maboost.instructions import bits_of
-from maboost.jit import kernel
-from maboost.messages import reduced
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.coded import Coded, table_of
 from maboost.mirror.entries import entry_at, some_entries, value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import lowest_of_rows, means_of_rows
+from maboost.runtime.exact_sum import BIAS, fixed_point, split_biased, split_wide
+from maboost.runtime.instructions import bits_of
+from maboost.runtime.kernels import kernel
+from maboost.runtime.messages import reduced
 
 __all__ = ["RowSums", "Settled", "settle"]
 
@@ -68,7 +68,7 @@ def _settle(margins, density, per_mass, base, share, push, trust, single, wide, 
     """Add a round to the evidence of each row: its density, and `share` of its margin.
 
     Adds to `sums` the measure of margins that are not positive (two parts, on the grid `single`), the
-    integral of the squared density (three and how many do not fit, as of :func:`maboost.fixed.fold_wide`, on
+    integral of the squared density (three and how many do not fit, as of :func:`maboost.runtime.exact_sum.fold_wide`, on
     the grid `wide`) and how many densities are not zero.
     """
     a0, a1, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import reproducible_sums
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import TIE, lower_tail
+from maboost.runtime.communicator import reproducible_sums
 
 __all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "drawn_rows", "support_rows"]
 

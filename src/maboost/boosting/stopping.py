@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.history import Record
-from maboost.comm import Communicator, SerialCommunicator
+from maboost.runtime.communicator import Communicator, SerialCommunicator
 
 __all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError", "best_round"]
 

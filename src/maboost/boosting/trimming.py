@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.showing import Sample, Showing, Shown, Weighed, support_rows
-from maboost.comm import reproducible_sums
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import TIE, lower_tail
+from maboost.runtime.communicator import reproducible_sums
 
 __all__ = ["Trim", "shown_rows"]
 

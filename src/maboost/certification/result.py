@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
 from maboost.boosting.rounding import rounded
-from maboost.text import escaped
+from maboost.runtime.text import escaped
 
 __all__ = ["Certification", "CertifiedError"]
 

@@ -20,7 +20,7 @@ from maboost.cli.certifying import certify
 from maboost.cli.demo import demo
 from maboost.cli.training import train
 from maboost.cli.using import evaluate, inspect, predict
-from maboost.text import escaped
+from maboost.runtime.text import escaped
 
 __all__ = ["main"]
 

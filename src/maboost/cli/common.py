@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from maboost.data.files import TableError
-from maboost.text import escaped
+from maboost.runtime.text import escaped
 
 __all__ = [
     "INTERRUPTED",

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.content import hash_rows
 from maboost.data.binned import Cache
 from maboost.data.files import TableError
 from maboost.data.stored import Columns, OnBatch, Rows, silent
-from maboost.threads import Threads
+from maboost.runtime.row_hash import hash_rows
+from maboost.runtime.threads import Threads
 
 __all__ = ["BatchedTable", "batches", "print_of"]
 

@@ -18,14 +18,14 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import SerialCommunicator
-from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
 from maboost.data.files import TableError
 from maboost.learners.tree.binning import Bins, bin_rows, bins_of, bins_of_categories
 from maboost.learners.tree.distinct import Weighted, distinct
 from maboost.learners.tree.grower import Binned
-from maboost.threads import Threads
-from maboost.writing import naming, sync_folder
+from maboost.runtime.atomic_files import naming, sync_folder
+from maboost.runtime.communicator import SerialCommunicator
+from maboost.runtime.row_hash import hash_rows, integer_weights, merged_weights, sampled_rows
+from maboost.runtime.threads import Threads
 
 if TYPE_CHECKING:
     from maboost.data.stored import Rows

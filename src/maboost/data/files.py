@@ -12,7 +12,7 @@ from itertools import chain, dropwhile
 from pathlib import Path
 from typing import IO, Any
 
-from maboost.writing import whole_file
+from maboost.runtime.atomic_files import whole_file
 
 __all__ = [
     "TableError",

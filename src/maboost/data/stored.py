@@ -34,7 +34,7 @@ from maboost.data.files import TableError
 from maboost.data.integers import is_beyond, is_wide
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 __all__ = [
     "OnBatch",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Reduction
+from maboost.runtime.communicator import Reduction
 
 try:
     from xgboost import collective
@@ -73,7 +73,7 @@ class Traffic:
 
 
 class CollectiveCommunicator:
-    """A :class:`maboost.comm.Communicator` on ``xgboost.collective``.
+    """A :class:`maboost.runtime.communicator.Communicator` on ``xgboost.collective``.
 
     Belongs to the thread that joined the others (see :func:`joined`).
 

@@ -16,7 +16,6 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from maboost.boosting.game import Game, Validation
-from maboost.comm import global_count, reproducible_sum
 from maboost.data.stored import StoredTable, is_stored, refuse_name, refuse_stored
 from maboost.estimators.control import (
     CallbackSupportMixin,
@@ -35,7 +34,8 @@ from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
 from maboost.noise.rates import EstimatedRates
-from maboost.threads import Threads
+from maboost.runtime.communicator import global_count, reproducible_sum
+from maboost.runtime.threads import Threads
 
 __all__ = ["BoostingClassifier"]
 

@@ -20,7 +20,7 @@ from maboost.boosting.probabilities import WATCHED_DOUBT, probability_scale
 from maboost.estimators.control import Interrupts, Progress
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
-from maboost.threads import Threads, available_threads
+from maboost.runtime.threads import Threads, available_threads
 
 __all__ = ["boost_stream"]
 

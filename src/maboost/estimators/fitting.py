@@ -28,13 +28,6 @@ from maboost.boosting.probabilities import (
     softmax_of,
 )
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
-from maboost.comm import (
-    Communicator,
-    SerialCommunicator,
-    global_count,
-    reproducible_sum,
-    sums_by_code,
-)
 from maboost.estimators.control import (
     Interrupts,
     Progress,
@@ -55,7 +48,14 @@ from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import described, told_change
 from maboost.noise.label_noise import LabelNoise
-from maboost.threads import Threads, available_threads
+from maboost.runtime.communicator import (
+    Communicator,
+    SerialCommunicator,
+    global_count,
+    reproducible_sum,
+    sums_by_code,
+)
+from maboost.runtime.threads import Threads, available_threads
 
 if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint

@@ -13,12 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, global_count
-from maboost.content import hash_rows
 from maboost.mirror.coded import Coded
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import TIE, lower_tail
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
+from maboost.runtime.row_hash import hash_rows
+from maboost.runtime.threads import Threads
 
 __all__ = ["held_out", "held_out_shares", "places"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.integers import is_beyond
 from maboost.estimators.table import frame_columns
+from maboost.runtime.communicator import Communicator, SerialCommunicator
 
 __all__ = ["large_columns", "warn_of_columns", "warn_of_large_integers"]
 

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from maboost import content
 from maboost.boosting.game import Validation
-from maboost.comm import Communicator, SerialCommunicator, global_count
-from maboost.content import hash_rows, sampled_rows
 from maboost.estimators.weights import RowWeights, distinct_values
-from maboost.threads import Threads
+from maboost.runtime import row_hash as content
+from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
+from maboost.runtime.row_hash import hash_rows, sampled_rows
+from maboost.runtime.threads import Threads
 
 __all__ = ["TrainingRows"]
 

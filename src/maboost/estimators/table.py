@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
-from maboost.comm import Communicator, SerialCommunicator, gathered_objects
-from maboost.encoding import decoded, encoded
 from maboost.estimators.labels import is_missing
+from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
+from maboost.runtime.encoding import decoded, encoded
 
 if TYPE_CHECKING:
     from narwhals import DataFrame, Series

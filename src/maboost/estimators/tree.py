@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.boosting.game import Game
-from maboost.comm import Communicator, SerialCommunicator
 from maboost.data.stored import refuse_stored
 from maboost.estimators.labels import check_labels, label_array
 from maboost.estimators.large_integers import warn_of_large_integers
@@ -31,7 +30,8 @@ from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.learners.tree.predictor import Tree
-from maboost.threads import Threads, available_threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator
+from maboost.runtime.threads import Threads, available_threads
 
 __all__ = ["TREE_PARAMETERS", "HistTreeClassifier"]
 

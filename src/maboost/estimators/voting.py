@@ -30,7 +30,7 @@ from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.learners.tree.predictor import Forest
 from maboost.noise.label_noise import LabelNoise
-from maboost.threads import Threads, available_threads
+from maboost.runtime.threads import Threads, available_threads
 
 __all__ = ["Voting"]
 

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from maboost.comm import (
+from maboost.noise.corrections import transition_matrix
+from maboost.noise.label_noise import LabelNoise, balanced_costs, true_prevalence
+from maboost.runtime.communicator import (
     Communicator,
     SerialCommunicator,
     gathered_objects,
@@ -20,8 +22,6 @@ from maboost.comm import (
     reproducible_sum,
     sums_by_code,
 )
-from maboost.noise.corrections import transition_matrix
-from maboost.noise.label_noise import LabelNoise, balanced_costs, true_prevalence
 
 __all__ = ["InertRowsWarning", "RowWeights", "distinct_sources", "distinct_values", "row_weights"]
 

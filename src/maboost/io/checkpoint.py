@@ -24,7 +24,6 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import History
 from maboost.boosting.loop import Run
-from maboost.comm import Communicator, SerialCommunicator
 from maboost.estimators.control import fixed_parameters, told_changes
 from maboost.estimators.rows import TrainingRows
 from maboost.io.container import (
@@ -43,7 +42,8 @@ from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described, told_change
-from maboost.writing import remove_parts, whole_file
+from maboost.runtime.atomic_files import remove_parts, whole_file
+from maboost.runtime.communicator import Communicator, SerialCommunicator
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 

@@ -31,7 +31,7 @@ from maboost.io.schema import FORMAT, SCHEMA, upgraded
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import Decoder, Encoder, label, labels, read_label, read_labels
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.writing import whole_file
+from maboost.runtime.atomic_files import whole_file
 
 __all__ = ["ModelFormatError", "load_model", "save"]
 

@@ -18,7 +18,6 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
-from maboost.comm import gathered_objects
 from maboost.estimators.rows import TrainingRows
 from maboost.io.checkpoint import (
     SCHEMA,
@@ -37,6 +36,7 @@ from maboost.io.run_state import generator_state, read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.params import described
+from maboost.runtime.communicator import gathered_objects
 
 __all__ = ["SharedCheckpoint"]
 

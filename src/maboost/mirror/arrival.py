@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import BIAS, fixed_point, split_biased, split_wide
-from maboost.jit import kernel
 from maboost.mirror.coded import Coded, advance, advance_entries, mass_grid, table_of
 from maboost.mirror.entries import some_entries, value_at, value_part
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import ROUNDING, part_of
+from maboost.runtime.exact_sum import BIAS, fixed_point, split_biased, split_wide
+from maboost.runtime.kernels import kernel
 
 __all__ = ["Ahead", "Arrived", "Potentials", "capped_powers", "positive_parts", "powers"]
 
@@ -183,7 +183,7 @@ def capped_powers(ahead: Ahead, caps: Array | float, measure: BaseMeasure) -> Ar
 
 @kernel
 def _positive(theta, base, scale, low, out, sums):
-    """Out = max(theta, 0); adds folded sums as of :func:`maboost.fixed.fold_wide`: of half its square, and of it."""
+    """Out = max(theta, 0); adds folded sums as of :func:`maboost.runtime.exact_sum.fold_wide`: of half its square, and of it."""
     a0, a1, a2, b0, b1, b2, unfit = 0, 0, 0, 0, 0, 0, 0
     for i in range(theta.size):
         u = max(theta[i], 0.0)

@@ -29,7 +29,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import fold_wide
 from maboost.mirror.arrival import Ahead, Arrived, Potentials, capped_powers, positive_parts, powers
 from maboost.mirror.coded import Coded, whole_direction
 from maboost.mirror.domains import Domain
@@ -39,6 +38,7 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
 from maboost.mirror.projections import Projected, project
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+from maboost.runtime.exact_sum import fold_wide
 
 __all__ = ["AscentState", "MirrorAscent", "Moved"]
 

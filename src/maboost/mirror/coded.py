@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import BIAS, FixedPoint, fixed_point, split, split_biased
-from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at, value_part
 from maboost.mirror.exponential import exponentials
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
-from maboost.threads import PICKED
+from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, split, split_biased
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import PICKED
 
 __all__ = [
     "Coded",

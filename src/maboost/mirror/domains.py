@@ -28,9 +28,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maboost.comm import sums_by_code
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.params import Component
+from maboost.runtime.communicator import sums_by_code
 
 __all__ = [
     "CappedSimplex",

@@ -12,9 +12,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import by_rank
-from maboost.fixed import FixedPoint
-from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.exponential import exponentials_into
 from maboost.mirror.measure import BaseMeasure
@@ -25,6 +22,9 @@ from maboost.mirror.projected import (
     mass_scale,
     part_of,
 )
+from maboost.runtime.communicator import by_rank
+from maboost.runtime.exact_sum import FixedPoint
+from maboost.runtime.messages import pooled
 
 __all__ = ["project_entropy", "project_entropy_rows"]
 

@@ -16,9 +16,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import SerialCommunicator
-from maboost.fixed import fixed_point
-from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.pairs import caps_of_entries
@@ -30,7 +27,10 @@ from maboost.mirror.projected import (
     part_of,
     sample,
 )
-from maboost.threads import PICKED
+from maboost.runtime.communicator import SerialCommunicator
+from maboost.runtime.exact_sum import fixed_point
+from maboost.runtime.messages import pooled
+from maboost.runtime.threads import PICKED
 
 __all__ = ["project_euclidean", "project_euclidean_rows"]
 

@@ -15,9 +15,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from maboost.fixed import BIAS, MAGIC
-from maboost.instructions import bits_of
-from maboost.jit import kernel
+from maboost.runtime.exact_sum import BIAS, MAGIC
+from maboost.runtime.instructions import bits_of
+from maboost.runtime.kernels import kernel
 
 __all__ = ["exponentials", "exponentials_into"]
 

@@ -4,7 +4,7 @@ Both problems are piecewise linear in one unknown, so once it is known which ent
 their cap or between, the root is a quotient of sums. A `*_classify` pass adds up the entries whose
 place is the same over a whole bracket of the unknown and marks the few others; a pass over those alone
 completes the sums anywhere inside the bracket. All sums are pairs of
-integers (see :func:`maboost.fixed.split`), hence the same for any order and sharding. The loops that
+integers (see :func:`maboost.runtime.exact_sum.split`), hence the same for any order and sharding. The loops that
 run over every row have no branches, so that they vectorise.
 """
 
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from maboost.fixed import BIAS, split, split_biased, split_wide
-from maboost.instructions import eight_bytes
-from maboost.jit import kernel
 from maboost.mirror.entries import value_at, value_part
+from maboost.runtime.exact_sum import BIAS, split, split_biased, split_wide
+from maboost.runtime.instructions import eight_bytes
+from maboost.runtime.kernels import kernel
 
 STRIP = 4096  # entries whose marks stay in the first cache
 
@@ -307,7 +307,7 @@ def clip_density(theta, caps, center, tau, out):
 
 @kernel
 def potential(entropy, at, dual, density, log_caps, base, scale, low):
-    """The integers of :func:`maboost.fixed.fold_wide` for the sum of base * (at * u - phi(u)).
+    """The integers of :func:`maboost.runtime.exact_sum.fold_wide` for the sum of base * (at * u - phi(u)).
 
     phi(u) = u log u - u + 1 with log u = min(dual, log cap), so that no logarithm is taken, or u^2 / 2.
     """

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import sums_by_code
 from maboost.mirror.domains import Domain, SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.tails import lower_tail
+from maboost.runtime.communicator import sums_by_code
 
 __all__ = ["linear_minimum"]
 

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, reproducible_sum, reproducible_sums
-from maboost.fixed import WideGrid, fold_wide
 from maboost.memory import Shelf
 from maboost.mirror import kernels
 from maboost.mirror.pairs import means_of_rows
-from maboost.threads import PICKED, Threads
+from maboost.runtime.communicator import (
+    Communicator,
+    SerialCommunicator,
+    reproducible_sum,
+    reproducible_sums,
+)
+from maboost.runtime.exact_sum import WideGrid, fold_wide
+from maboost.runtime.threads import PICKED, Threads
 
 __all__ = ["BaseMeasure"]
 

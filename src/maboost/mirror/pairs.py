@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maboost.fixed import split
-from maboost.jit import kernel
 from maboost.mirror.entries import entry_at, value_at
+from maboost.runtime.exact_sum import split
+from maboost.runtime.kernels import kernel
 
 __all__ = [
     "add_answers",

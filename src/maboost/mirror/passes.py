@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.ascent import LARGEST_LOG, AscentState, MirrorAscent
 from maboost.mirror.coded import (
     Coded,
@@ -32,7 +31,8 @@ from maboost.mirror.projected import part_of
 from maboost.mirror.reached import Reached
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 from maboost.mirror.supported import Supported
-from maboost.threads import PICKED
+from maboost.runtime.exact_sum import FixedPoint, fixed_point
+from maboost.runtime.threads import PICKED
 
 __all__ = ["Pass", "pass_for"]
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.measure import BaseMeasure
+from maboost.runtime.exact_sum import FixedPoint, fixed_point
 
 __all__ = ["Projected"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.fixed import FixedPoint, split
-from maboost.jit import kernel
 from maboost.mirror.coded import Coded, entropy_moments, mass_grid
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.kernels import STRIP, append_marked, entries_at
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import part_of
+from maboost.runtime.exact_sum import FixedPoint, split
+from maboost.runtime.kernels import kernel
 
 __all__ = ["Reached"]
 

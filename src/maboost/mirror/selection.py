@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.jit import kernel
+from maboost.runtime.kernels import kernel
 
 __all__ = ["smallest"]
 

@@ -20,12 +20,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import sums_by_code
 from maboost.mirror.domains import CappedSimplex, Domain, SourceCaps
 from maboost.mirror.generic import project_generic
 from maboost.mirror.measure import BaseMeasure, Part
 from maboost.mirror.projected import MASS_TOLERANCE, Projected
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+from maboost.runtime.communicator import sums_by_code
 
 __all__ = ["project_sources"]
 

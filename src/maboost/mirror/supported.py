@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import global_count
-from maboost.fixed import FixedPoint, fixed_point
 from maboost.mirror.coded import Coded, euclidean_moments, mass_by_code, sums_on, values_on
 from maboost.mirror.measure import FEW, BaseMeasure
 from maboost.mirror.projected import part_of
-from maboost.threads import PICKED
+from maboost.runtime.communicator import global_count
+from maboost.runtime.exact_sum import FixedPoint, fixed_point
+from maboost.runtime.threads import PICKED
 
 __all__ = ["Supported"]
 

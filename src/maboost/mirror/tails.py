@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, by_rank, sums_of_all
-from maboost.fixed import BIAS, FixedPoint, fixed_point, fold, split, split_biased
-from maboost.jit import kernel
-from maboost.messages import pooled
 from maboost.mirror import kernels
 from maboost.mirror.entries import value_at, value_part
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projected import joined, part_of
 from maboost.mirror.selection import smallest
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator, by_rank, sums_of_all
+from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, fold, split, split_biased
+from maboost.runtime.kernels import kernel
+from maboost.runtime.messages import pooled
+from maboost.runtime.threads import Threads
 
 __all__ = ["TIE", "LowerTail", "lower_tail"]
 

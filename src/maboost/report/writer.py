@@ -22,7 +22,7 @@ from maboost.report.subject import (
 from maboost.report.subject import (
     feature_names as names_of,
 )
-from maboost.writing import whole_file
+from maboost.runtime.atomic_files import whole_file
 
 __all__ = ["write_report"]
 

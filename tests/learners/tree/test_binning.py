@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers import on_shards
 
-from maboost import content
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.layout import MISSING_BIN
-from maboost.threads import Threads
+from maboost.runtime import row_hash as content
+from maboost.runtime.threads import Threads
 
 values = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True, width=64),

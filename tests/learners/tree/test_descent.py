@@ -8,7 +8,7 @@ from tests.helpers import examples
 
 from maboost.learners.tree import descent
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 def random_tree(rng, splits, columns, sets):

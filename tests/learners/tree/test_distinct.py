@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards
 
-from maboost.comm import SerialCommunicator
 from maboost.learners.tree import distinct as distinct_values
 from maboost.learners.tree.distinct import from_all_values
-from maboost.threads import Threads
+from maboost.runtime.communicator import SerialCommunicator
+from maboost.runtime.threads import Threads
 
 
 def answers(values, weights, comm):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from maboost.learners.tree import learner as module
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 RULES = [
     GrowthRules(max_depth=1, votes=True),

@@ -10,7 +10,7 @@ from maboost.learners.tree.histogram import class_histograms, reward_histograms
 from maboost.learners.tree.layout import ROOM
 from maboost.learners.tree.packing import Packing, channels_of
 from maboost.learners.tree.partition import Cut, divide_rows, number_rows
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 def brute_force(binned, rows, cells, labels):

@@ -6,7 +6,7 @@ import pytest
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.resident import Resident
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 
 @pytest.mark.parametrize("seed", range(5))

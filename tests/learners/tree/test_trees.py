@@ -15,8 +15,8 @@ from maboost.learners.tree.histogram import class_histograms
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.packing import Packing, pack_weights
 from maboost.learners.tree.predictor import Forest, simplex_rows
+from maboost.runtime.threads import Threads
 from maboost.testing import check_learner
-from maboost.threads import Threads
 
 
 def tree_of(

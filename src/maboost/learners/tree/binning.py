@@ -2,7 +2,7 @@
 
 Edges are quantiles of the base measure, so that a weight of two is exactly the row twice; a column of
 at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from the sample of
-:mod:`maboost.content`. Shards exchange hashes first, then the distinct values of one column after another; no
+:mod:`maboost.runtime.row_hash`. Shards exchange hashes first, then the distinct values of one column after another; no
 rows.
 
 The categories of a column are counted over all rows, so that sampling loses none. If there are more than
@@ -22,13 +22,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost import content
-from maboost.comm import Communicator, SerialCommunicator, global_count
-from maboost.content import hash_rows, integer_weights, merged_weights, sampled_rows
-from maboost.jit import kernel
 from maboost.learners.tree.distinct import Weighted, from_all_values
 from maboost.learners.tree.layout import BIN, MISSING_BIN
-from maboost.threads import Threads
+from maboost.runtime import row_hash as content
+from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
+from maboost.runtime.kernels import kernel
+from maboost.runtime.row_hash import hash_rows, integer_weights, merged_weights, sampled_rows
+from maboost.runtime.threads import Threads
 
 __all__ = [
     "Bins",

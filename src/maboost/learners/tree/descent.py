@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.jit import kernel
 from maboost.learners.tree.layout import MISSING_BIN
-from maboost.threads import Threads
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import Threads
 
 __all__ = ["descend"]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, by_rank, gathered_objects
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, by_rank, gathered_objects
+from maboost.runtime.threads import Threads
 
 __all__ = ["Weighted", "distinct", "from_all_values"]
 

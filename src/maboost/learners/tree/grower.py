@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, sums_of_all
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.histogram import class_histograms, reward_histograms
 from maboost.learners.tree.layout import N_BINS, ROW
 from maboost.learners.tree.partition import Cut, divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator, sums_of_all
+from maboost.runtime.threads import Threads
 
 __all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
 

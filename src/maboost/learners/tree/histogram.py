@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.crew import take_next
-from maboost.instructions import (
+from maboost.learners.tree.layout import CELL, ROOM, ROW
+from maboost.runtime.crew import take_next
+from maboost.runtime.instructions import (
     add,
     add_eight,
     add_four,
@@ -14,9 +15,8 @@ from maboost.instructions import (
     eight_bytes,
     prefetch,
 )
-from maboost.jit import kernel
-from maboost.learners.tree.layout import CELL, ROOM, ROW
-from maboost.threads import Threads
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import Threads
 
 __all__ = ["class_histograms", "reward_histograms"]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, counted_sums, global_count
 from maboost.learners.base import Hypothesis, Producer
 from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
@@ -23,7 +22,13 @@ from maboost.learners.tree.packing import (
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
 from maboost.memory import Shelf
-from maboost.threads import Threads
+from maboost.runtime.communicator import (
+    Communicator,
+    SerialCommunicator,
+    counted_sums,
+    global_count,
+)
+from maboost.runtime.threads import Threads
 
 __all__ = ["TreeHypothesis", "TreeLearner"]
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, global_count
-from maboost.content import whole_weights
-from maboost.jit import kernel
 from maboost.learners.tree.layout import CELL
-from maboost.threads import PICKED, Threads
+from maboost.runtime.communicator import Communicator, global_count
+from maboost.runtime.kernels import kernel
+from maboost.runtime.row_hash import whole_weights
+from maboost.runtime.threads import PICKED, Threads
 
 __all__ = ["Packing", "channels_of", "copies_of", "counted_rows", "pack_rewards", "pack_weights"]
 

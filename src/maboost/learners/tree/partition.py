@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.jit import kernel
-from maboost.threads import Threads
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import Threads
 
 __all__ = ["Cut", "divide_rows", "number_leaves", "number_rows"]
 

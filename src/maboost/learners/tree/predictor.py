@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.jit import kernel
 from maboost.learners.tree.binning import Bins, levels_of
 from maboost.learners.tree.descent import descend
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
-from maboost.threads import Threads
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import Threads
 
 __all__ = ["Forest", "Tree"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.grower import Binned
-from maboost.threads import Threads
+from maboost.runtime.threads import Threads
 
 __all__ = ["Resident"]
 

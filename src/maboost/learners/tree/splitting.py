@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.instructions import bits_of, whole
-from maboost.jit import kernel
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS
+from maboost.runtime.instructions import bits_of, whole
+from maboost.runtime.kernels import kernel
 
 __all__ = ["Limits", "Split", "find_split"]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from maboost import content
 from tests.helpers import cuts, examples, on_shards
+
+from maboost.runtime import row_hash as content
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.instructions import bits_of
-from maboost.jit import kernel
+from maboost.runtime.instructions import bits_of
+from maboost.runtime.kernels import kernel
 
 __all__ = [
     "BIAS",

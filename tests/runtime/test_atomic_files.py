@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from maboost.data.files import TableError, write_table
-from maboost.writing import remove_parts, whole_file
+from maboost.runtime.atomic_files import remove_parts, whole_file
 
 KILLED = """
 import os, signal, sys
-from maboost.writing import whole_file
+from maboost.runtime.atomic_files import whole_file
 
 with whole_file(sys.argv[1]) as file:
     file.write(b"half")

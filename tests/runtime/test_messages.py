@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import examples, on_shards, seeds
 
-from maboost import messages
-from maboost.comm import SerialCommunicator, by_rank, counted_sums
-from maboost.messages import pooled, reduced
+from maboost.runtime import messages
+from maboost.runtime.communicator import SerialCommunicator, by_rank, counted_sums
+from maboost.runtime.messages import pooled, reduced
 
 STRANGE = np.array([-0.0, 0.0, math.nan, math.inf, -math.inf, 5e-324, -1e300])
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from maboost.comm import gathered_objects
-from maboost.encoding import DecodingError, decoded, encoded
 from tests.helpers import examples, on_shards
+
+from maboost.runtime.communicator import gathered_objects
+from maboost.runtime.encoding import DecodingError, decoded, encoded
 
 plain = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(max_size=20),

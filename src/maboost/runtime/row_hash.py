@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, SerialCommunicator, gathered, global_count
-from maboost.jit import kernel
-from maboost.messages import reduced
-from maboost.threads import Threads
+from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered, global_count
+from maboost.runtime.kernels import kernel
+from maboost.runtime.messages import reduced
+from maboost.runtime.threads import Threads
 
 __all__ = [
     "SAMPLE_ROWS",

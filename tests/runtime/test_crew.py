@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from maboost import crew
-from maboost.crew import Crew
-from maboost.threads import Threads
+from maboost.runtime import crew
+from maboost.runtime.crew import Crew
+from maboost.runtime.threads import Threads
 
 
 @njit(nogil=True, cache=True)
@@ -115,7 +115,7 @@ def test_a_forked_child_has_helpers_of_its_own():
 
 SCRIPT = """
 import signal, sys, time
-from maboost.crew import Crew
+from maboost.runtime.crew import Crew
 def work(seconds):
     time.sleep(seconds)
     return seconds
@@ -152,7 +152,7 @@ def test_sums_of_a_divided_array_are_those_of_the_whole():
 
 def test_a_thread_that_sleeps_is_woken_only_for_more_work(monkeypatch):
     monkeypatch.setattr(Crew, "_free", {})
-    monkeypatch.setattr("maboost.threads._WAKING", 4)
+    monkeypatch.setattr("maboost.runtime.threads._WAKING", 4)
     threads = Threads(2, block=1)
 
     def divided(n):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core.caching import _CacheLocator
 
-from maboost.jit import kernel
+from maboost.runtime.kernels import kernel
 
 
 def refuse(locator):
@@ -45,7 +45,7 @@ def test_other_faults_of_the_compiler_are_not_hidden(monkeypatch):
 SCRIPT = """
 import warnings
 import numpy as np
-from maboost.jit import kernel
+from maboost.runtime.kernels import kernel
 
 warnings.simplefilter("always")
 
@@ -102,7 +102,7 @@ def test_damaged_files_of_the_cache_are_named_and_replaced(tmp_path):
 
 
 def test_without_compilation_kernels_are_functions(tmp_path):
-    code = "from maboost.jit import kernel; print(kernel(lambda x: x + x)(2))"
+    code = "from maboost.runtime.kernels import kernel; print(kernel(lambda x: x + x)(2))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},

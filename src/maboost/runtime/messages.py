@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.comm import Communicator, Reduction, by_rank
+from maboost.runtime.communicator import Communicator, Reduction, by_rank
 
 __all__ = ["pooled", "reduced"]
 
@@ -23,7 +23,7 @@ def reduced(parts: list[tuple[NDArray[Any], Reduction]], comm: Communicator) -> 
     """Small flat arrays of 8 bytes an entry, each reduced by its own operation, in one message.
 
     >>> import numpy as np
-    >>> from maboost.comm import SerialCommunicator
+    >>> from maboost.runtime.communicator import SerialCommunicator
     >>> reduced([(np.array([2]), "sum"), (np.array([0.5, 1.0]), "max")], SerialCommunicator())
     [array([2]), array([0.5, 1. ])]
     """

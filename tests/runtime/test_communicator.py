@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.comm import SerialCommunicator, reproducible_sum, reproducible_sums
-from maboost.fixed import fixed_point
-from maboost.threads import Threads
+from maboost.runtime.communicator import SerialCommunicator, reproducible_sum, reproducible_sums
+from maboost.runtime.exact_sum import fixed_point
+from maboost.runtime.threads import Threads
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 lists = st.lists(

@@ -1,7 +1,7 @@
 """Work divided among threads.
 
 Kernels release the interpreter lock; results do not depend on how rows are divided, because sums are
-sums of integers (see :mod:`maboost.fixed`). Numba's own threading layers are not used: they abort
+sums of integers (see :mod:`maboost.runtime.exact_sum`). Numba's own threading layers are not used: they abort
 under concurrent use and hang after a fork.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.crew import Crew, available_cores
+from maboost.runtime.crew import Crew, available_cores
 
 __all__ = ["PICKED", "Threads", "available_threads"]
 

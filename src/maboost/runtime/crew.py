@@ -23,7 +23,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from maboost.jit import kernel
+from maboost.runtime.kernels import kernel
 
 __all__ = ["Crew", "available_cores", "take_next"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers import examples
 
 from maboost.memory import Shelf
-from tests.helpers import examples
 
 
 @given(moves=st.lists(st.tuples(st.sampled_from(["whole", "part", "drop"]), st.integers(0, 9))))

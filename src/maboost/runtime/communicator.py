@@ -1,0 +1,265 @@
+"""How shards talk, and sums that do not depend on who adds first.
+
+Everything global in this library (an edge, a projection's mass, a gain) is a sum, a maximum or a
+minimum over rows. The code that needs one sees only its own *shard* of the rows and a
+:class:`Communicator`; on one machine the communicator is the identity, so running on many workers
+is a launcher and not a second implementation.
+
+Floating-point addition is not associative, so a plain sum would change its last bits with the number
+of threads or shards. :func:`reproducible_sum` adds integers instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.runtime.encoding import decoded, encoded
+from maboost.runtime.exact_sum import FixedPoint, fixed_point, fold
+from maboost.runtime.instructions import bits_of
+from maboost.runtime.kernels import kernel
+from maboost.runtime.threads import Threads
+
+__all__ = [
+    "Communicator",
+    "SerialCommunicator",
+    "by_rank",
+    "counted_sums",
+    "gathered",
+    "gathered_objects",
+    "global_count",
+    "reproducible_sum",
+    "reproducible_sums",
+    "sums_by_code",
+    "sums_of_all",
+]
+
+Reduction = Literal["sum", "max", "min"]
+
+
+class Communicator(Protocol):
+    """What the training loop needs to know about the other shards.
+
+    >>> import numpy as np
+    >>> comm = SerialCommunicator()
+    >>> comm.rank, comm.size, comm.allreduce(np.array([1, 2]))
+    (0, 1, array([1, 2]))
+    """
+
+    @property
+    def rank(self) -> int:
+        """Index of this shard."""
+
+    @property
+    def size(self) -> int:
+        """Number of shards."""
+
+    def allreduce(self, array: NDArray[Any], op: Reduction = "sum") -> NDArray[Any]:
+        """Combine `array` over all shards elementwise; every shard gets the result."""
+
+    def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
+        """Give every shard the `array` of shard `root`; all shards pass arrays of one shape and dtype."""
+
+
+class SerialCommunicator:
+    """One shard: every reduction is the identity.
+
+    >>> import numpy as np
+    >>> SerialCommunicator().allreduce(np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
+
+    rank = 0
+    size = 1
+
+    def allreduce(self, array: NDArray[Any], op: Reduction = "sum") -> NDArray[Any]:
+        return array
+
+    def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
+        return array
+
+
+# --------------------------------------------------------------------------------------------------
+# What is built on the two operations of a communicator.
+
+
+def global_count(count: int, comm: Communicator) -> int:
+    """The sum of a count over all shards."""
+    return int(comm.allreduce(np.array([count], dtype=np.int64), "sum")[0])
+
+
+def sums_of_all(arrays: list[NDArray[np.int64]], comm: Communicator) -> list[NDArray[np.int64]]:
+    """The sums over all shards of several arrays of integers, in one message."""
+    if comm.size == 1 or not arrays:
+        return arrays
+    total = comm.allreduce(np.concatenate([a.reshape(-1) for a in arrays]), "sum")
+    ends = np.cumsum([a.size for a in arrays])[:-1]
+    return [part.reshape(a.shape) for part, a in zip(np.split(total, ends), arrays, strict=True)]
+
+
+def by_rank(array: NDArray[Any], comm: Communicator) -> NDArray[Any]:
+    """The small arrays of all shards, of one length and of 8 bytes an entry, as the rows of a table.
+
+    Every shard puts its own between zeros, and the sum is all of them: as integers, so that not a bit
+    changes (a sum of floats would lose the sign of a zero). To wait for each other is what a message
+    costs, so one that is a few times as long is cheaper than two.
+    """
+    if comm.size == 1:
+        return array[None]
+    everyone = np.zeros((comm.size, array.size), dtype=np.int64)
+    everyone[comm.rank] = array.view(np.int64)
+    total = comm.allreduce(everyone.reshape(-1), "sum")
+    return total.reshape(everyone.shape).view(array.dtype)
+
+
+def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
+    """The arrays of all shards by rank, of 8 bytes an entry; they may differ in length only.
+
+    As :func:`by_rank`, after a message that says how long they are.
+    """
+    sizes = np.zeros(comm.size, dtype=np.int64)
+    sizes[comm.rank] = len(array)
+    ends = np.cumsum(comm.allreduce(sizes, "sum"))
+    if comm.size == 1:
+        return [array]
+    everything = np.zeros((int(ends[-1]), *array.shape[1:]), dtype=array.dtype)
+    everything[ends[comm.rank] - len(array) : ends[comm.rank]] = array
+    total = comm.allreduce(everything.reshape(-1).view(np.int64), "sum")
+    return np.split(total.view(array.dtype).reshape(everything.shape), ends[:-1])
+
+
+def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
+    """Return a small value of every shard by rank.
+
+    The values are encoded by :mod:`maboost.runtime.encoding`, never pickled: a message cannot run code.
+    """
+    if comm.size == 1:
+        return [value]
+    text = encoded(value)
+    content = np.frombuffer(text + bytes(-len(text) % 8), dtype=np.int64)
+    return [decoded(part.tobytes()) for part in gathered(content, comm)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums on the grids of :mod:`maboost.runtime.exact_sum`.
+
+
+@kernel
+def _largest_bits(values):
+    """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
+    most = np.int64(0)
+    for i in range(values.size):
+        most = max(most, bits_of(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return most
+
+
+def _largest(values: NDArray[np.float64], threads: Threads) -> float:
+    """The largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
+    bits = max(threads.over(values.size, lambda a, b: _largest_bits(values[a:b])))
+    top = float(np.int64(bits).view(np.float64))
+    return top if math.isfinite(top) else math.inf
+
+
+def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) -> list[float]:
+    """The sums of several arrays over all shards; NaN where a value is not finite.
+
+    See :func:`reproducible_sum`.
+    """
+    return counted_sums(columns, comm)[0]
+
+
+def sums_by_code(
+    codes: NDArray[np.integer], values: NDArray[np.float64], count: int, comm: Communicator
+) -> NDArray[np.float64]:
+    """The sums of the values of each of `count` codes over all shards, each as :func:`reproducible_sum`."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(1, count))
+    return np.array(reproducible_sums(np.split(values[order], ends), comm))
+
+
+def counted_sums(
+    columns: list[NDArray[np.float64]], comm: Communicator, threads: Threads | None = None
+) -> tuple[list[float], list[int]]:
+    """The sums of :func:`reproducible_sums`, and of how many values over all shards each is.
+
+    The grid of a sum follows from the largest value and the number of values of *all* shards. Each
+    takes the others to be like itself, and tells what it saw along with its sums: where all were right,
+    as they nearly always are, one message does.
+    """
+    flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
+    threads = threads or Threads()
+    tops, counts = [_largest(c, threads) for c in flat], [c.size for c in flat]
+    scales = _scales(tops, counts, comm.size)
+    own = _folds(flat, tops, scales, threads)
+    if comm.size == 1:
+        return _values(own, scales, tops), counts
+    told = by_rank(np.concatenate([np.array(tops).view(np.int64), counts, np.ravel(own)]), comm)
+    all_tops, all_counts, folds = np.split(told, [len(flat), 2 * len(flat)], axis=1)
+    all_tops = all_tops.view(np.float64)
+    tops, counts = all_tops.max(axis=0).tolist(), all_counts.sum(axis=0).tolist()
+    scales = _scales(tops, counts)
+    alike = all(
+        taken == scale or count == 0
+        for its_tops, its_counts in zip(all_tops.tolist(), all_counts.tolist(), strict=True)
+        for taken, scale, count in zip(
+            _scales(its_tops, its_counts, comm.size), scales, its_counts, strict=True
+        )
+    )
+    total = folds.sum(axis=0)
+    if not alike:
+        total = comm.allreduce(np.ravel(_folds(flat, tops, scales, threads)), "sum")
+    return _values(total.reshape(-1, 2).tolist(), scales, tops), counts
+
+
+def _values(sums: list[list[int]], scales: list[FixedPoint], tops: list[float]) -> list[float]:
+    """What sums on these grids stand for; NaN where a value is not finite."""
+    return [
+        scale.value(high, low) if math.isfinite(top) else math.nan
+        for scale, (high, low), top in zip(scales, sums, tops, strict=True)
+    ]
+
+
+def _scales(tops: list[float], counts: list[int], shards: int = 1) -> list[FixedPoint]:
+    """The grids of sums of so many values of that magnitude, in each of so many shards."""
+    return [
+        fixed_point(top if math.isfinite(top) else 0.0, count * shards)
+        for top, count in zip(tops, counts, strict=True)
+    ]
+
+
+def _folds(
+    columns: list[NDArray[np.float64]],
+    tops: list[float],
+    scales: list[FixedPoint],
+    threads: Threads,
+) -> list[list[int]]:
+    """The sums of this shard on these grids; zeros where a value is not finite."""
+
+    def folded(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
+        found = threads.summed(values.size, lambda a, b: fold(values[a:b], *scale[:3]))
+        return list(found.tolist())
+
+    return [
+        folded(c, scale) if math.isfinite(top) else [0, 0]
+        for c, scale, top in zip(columns, scales, tops, strict=True)
+    ]
+
+
+def reproducible_sum(values: NDArray[np.float64], comm: Communicator | None = None) -> float:
+    """The sum of `values` over all shards, the same bits for any order, threads or sharding.
+
+    Every value is rounded to a fixed grid, set by the largest magnitude and the number of values over
+    *all* shards, and added there as integers. The result differs from the exact sum by less than one
+    unit in the last place of the largest value (up to 2^24 values).
+
+    >>> import numpy as np
+    >>> x = np.array([1e16, 1.0, -1e16, 2.0])
+    >>> float(np.sum(x[::-1])) == float(np.sum(x))
+    False
+    >>> reproducible_sum(x), reproducible_sum(x[::-1])
+    (3.0, 3.0)
+    """
+    return reproducible_sums([values], comm or SerialCommunicator())[0]
