@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.runtime.crew import Crew, available_cores
+from maboost.runtime.parallel import run_kernel
 
 __all__ = ["PICKED", "Threads", "available_threads"]
 
@@ -61,6 +62,10 @@ class Threads:
         self.count = count
         self.block = block
         self.worth = 16 * block  # a light pass over these takes as long as to wake a thread
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(team, *args)``: a kernel with parallel loops of its own."""
+        return run_kernel(self.count, function, *args)
 
     def over(
         self, n: int, work: Callable[[int, int], Result], worth: int | None = None
