@@ -13,7 +13,7 @@ from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
 from maboost.boosting.trimming import shown_rows
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Coded
 
 
 @st.composite

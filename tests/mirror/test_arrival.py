@@ -13,7 +13,7 @@ from tests.helpers import examples, seeds
 from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
 from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Coded
 from maboost.mirror.steps import Corrective, Paper, Situation, Step, scaled
 from maboost.runtime.threads import Threads
 

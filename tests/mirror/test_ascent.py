@@ -23,7 +23,7 @@ from maboost.mirror import (
     Simplex,
     project,
 )
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Coded
 
 widths = pytest.mark.parametrize("width", [1, 2])
 kinds = pytest.mark.parametrize("kind", DOMAINS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.helpers import cuts, examples, on_shards, seeds
 
 from maboost.mirror import BaseMeasure
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Coded
 from maboost.mirror.reached import _FURTHER, Reached
 from maboost.runtime.exact_sum import fixed_point
 from maboost.runtime.threads import Threads

@@ -29,7 +29,7 @@ from maboost.mirror import (
     project,
     project_generic,
 )
-from maboost.mirror.linear import linear_minimum
+from maboost.mirror.soft_margin import linear_minimum
 from maboost.runtime import messages
 from maboost.runtime.threads import Threads
 

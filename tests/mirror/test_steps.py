@@ -38,7 +38,7 @@ from maboost.mirror import (
     Regularizer,
     Simplex,
 )
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Coded
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
 from maboost.mirror.projections import project

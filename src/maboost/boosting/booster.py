@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from maboost.boosting.showing import Showing
 from maboost.boosting.trimming import Trim
 from maboost.mirror.ascent import MirrorAscent
-from maboost.mirror.params import Component
+from maboost.mirror.parameters import Component
 from maboost.mirror.steps import StepRule
 
 __all__ = ["Booster", "L1Rule"]

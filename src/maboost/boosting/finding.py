@@ -12,17 +12,34 @@ from numpy.typing import NDArray
 from maboost.boosting.game import Game
 from maboost.boosting.showing import Estimate, Sample, Showing, Shown, Weighed
 from maboost.boosting.votes import Scores
+from maboost.engine.base import Engine
+from maboost.engine.leaf_codes import Direction
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.coded import Coded
-from maboost.mirror.measure import BaseMeasure
-from maboost.runtime.threads import PICKED
+from maboost.runtime.entries import value_at
+from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
 
 __all__ = ["Finder", "Found"]
 
 Array = NDArray[np.float64]
 
 ZERO_EDGE = 1e-12
+_LEAST = 1 << 12  # rows of a chunk
+
+
+@kernel
+def _weigh_chunk(density, mass, weights, rows, out, size, chunk, slot):
+    for j in range(chunk * size, min((chunk + 1) * size, out.size)):
+        i = j if rows is None else rows[j]
+        out[j] = value_at(weights, i) * (density[i] / mass)
+
+
+@kernel
+def _weigh(team, density, mass, weights, rows, out):
+    """Write the weight of each row shown: its own, times its density of mass one."""
+    chunks, size = chunks_of(team, out.size, _LEAST)
+    parallel_for(team, chunks, _weigh_chunk, (density, mass, weights, rows, out, size))
 
 
 @dataclass(frozen=True)
@@ -32,7 +49,7 @@ class Found:
     Attributes
     ----------
     hypothesis : Hypothesis
-    direction : array or Coded
+    direction : array or LeafCodes
         Its loss vector over all rows.
     scores : array, tuple or None
         Its scores on all rows (:data:`maboost.boosting.votes.Scores`); None with two classes, where the loss
@@ -46,7 +63,7 @@ class Found:
     """
 
     hypothesis: Hypothesis
-    direction: Array | Coded
+    direction: Direction
     scores: Scores | None
     edge: float
     rows_used: int
@@ -59,7 +76,7 @@ class Finder:
 
     Attributes
     ----------
-    learner, producer, game, measure, trim, places
+    learner, producer, game, engine, trim, places
         As of the run.
     weights : array of shape (n_rows,)
         The user's own; the learner is shown these times the density.
@@ -71,15 +88,16 @@ class Finder:
     producer: Producer
     game: Game
     weights: Array
-    measure: BaseMeasure
+    engine: Engine
     trim: Showing
     places: Array | None = None
     held: Sample = field(default_factory=Sample)
 
     def __post_init__(self) -> None:
+        self.measure = self.engine.measure
         self._unit_weights = bool(np.all(self.weights == 1.0))
 
-    def losses(self, h: Hypothesis) -> tuple[Array | Coded, Scores | None]:
+    def losses(self, h: Hypothesis) -> tuple[Direction, Scores | None]:
         """The loss vector of a hypothesis, as codes where it takes few values; and its scores, as in `Found`."""
         known = self.producer.training_leaves(h)
         many = self.game.width > 1
@@ -87,14 +105,6 @@ class Finder:
             scores = self.producer.training_scores(h)
             return self.game.loss(scores), scores if many else None
         return self.game.coded_loss(*known, self.measure.threads), known if many else None
-
-    def edge(self, d: Array | Coded, state: AscentState) -> float:
-        """The edge of the hypothesis with these losses."""
-        density, mass = state.density, state.mass
-        if isinstance(d, Coded):
-            return -math.fsum(d.values * d.masses(density, self.measure, mass)) / mass
-        (loss,) = self.measure.integrals_of(lambda part: [density[part] * d[part]], 1)
-        return -loss / mass
 
     def find(
         self, state: AscentState, last_edge: float | None, random_state: np.random.RandomState
@@ -149,7 +159,7 @@ class Finder:
                 rewards = rewards * lift[:, None]
             h = self.producer.produce(weights, rows, rewards, random_state)
             d, scores = self.losses(h)
-            edge = self.edge(d, state)
+            edge = self.engine.edge(state, d)
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                 h, d, edge = Negated(h), -d, -edge
             if edge > ZERO_EDGE:
@@ -165,15 +175,9 @@ class Finder:
         """
         if rows is None and self._unit_weights and mass == 1.0:
             return rows_density
-        out = self.measure.of_rows.array() if rows is None else np.empty(len(rows))
-
-        def work(a: int, b: int) -> None:
-            at = slice(a, b) if rows is None else rows[a:b]
-            np.divide(rows_density[at], mass, out=out[a:b])
-            if not self._unit_weights:
-                np.multiply(self.weights[at], out[a:b], out=out[a:b])
-
-        self.measure.threads.over(len(out), work, None if rows is None else PICKED)
+        out = np.empty(len(rows_density) if rows is None else len(rows))
+        own = 1.0 if self._unit_weights else self.weights
+        self.measure.threads.run(_weigh, rows_density, mass, own, rows, out)
         return out
 
     def _reward_tries(

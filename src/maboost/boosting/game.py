@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded, leaf_codes
-from maboost.mirror.pairs import lowest_of_rows, margins_of_votes, rewards_of_rows
-from maboost.runtime.threads import PICKED, Threads
+from maboost.engine.leaf_codes import LeafCodes, leaf_codes
+from maboost.engine.multiclass import margins_of_votes, rewards_of_rows
+from maboost.runtime.rows import lowest_of_rows
+from maboost.runtime.threads import Threads
 
 __all__ = ["Game", "Validation"]
 
@@ -84,7 +85,7 @@ class Game:
         codes = leaves * self.n_classes * self.width
         return codes <= max(_FEW_CODES, _SHARE * entries)
 
-    def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> Coded:
+    def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> LeafCodes:
         """The loss of a hypothesis that answers ``answers[leaves]``, as codes."""
         if answers.ndim == 1:
             values = np.column_stack([answers, -answers])
@@ -95,15 +96,8 @@ class Game:
         low, high = float(values.min()), float(values.max())
         if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):
             raise ValueError(f"a tree loses between {low!r} and {high!r}, outside [-1, 1]")
-        codes: NDArray[np.unsignedinteger]
-        codes = np.empty(len(leaves) * self.width, "u2" if values.size <= 1 << 16 else "u4")
-
-        def work(a: int, b: int) -> None:
-            entries = slice(a * self.width, b * self.width)
-            leaf_codes(leaves[a:b], self.small_labels[a:b], self.n_classes, codes[entries])
-
-        threads.over(len(leaves), work)
-        return Coded(values.reshape(-1), codes)
+        codes = leaf_codes(leaves, self.small_labels, self.n_classes, values.size, threads)
+        return LeafCodes(values.reshape(-1), codes)
 
     @cached_property
     def small_labels(self) -> NDArray[np.unsignedinteger]:
@@ -124,11 +118,7 @@ class Game:
         count = len(self.labels) if rows is None else len(rows)
         found = np.empty((count, self.n_classes))
 
-        def work(a: int, b: int) -> None:
-            some = np.arange(a, b) if rows is None else rows[a:b]
-            rewards_of_rows(pairs, weights, some, self.small_labels, found[a:b])
-
-        (threads or Threads()).over(count, work, PICKED)
+        (threads or Threads()).run(rewards_of_rows, pairs, weights, rows, self.small_labels, found)
         return found
 
     def predicted(self, margins: Array) -> NDArray[np.integer]:
@@ -144,16 +134,14 @@ class Game:
         if votes.ndim == 1:
             return self._signs * votes
         found = np.empty(len(votes) * self.width)
-        margins_of_votes(votes, self.small_labels, found)
+        Threads().run(margins_of_votes, votes, self.small_labels, found)
         return found
 
     def worst_margins(self, margins: Array) -> Array:
         """Each row's smallest margin over its wrong classes."""
         if self.width == 1:
             return margins
-        worst = np.empty(margins.size // self.width)
-        lowest_of_rows(margins, worst)
-        return worst
+        return lowest_of_rows(margins, margins.size // self.width, Threads())
 
 
 @dataclass(frozen=True)

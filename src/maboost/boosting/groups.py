@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import LeafCodes
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import sums_by_code
 
@@ -39,7 +39,7 @@ class Groups:
     def __init__(self, names: Sequence[Any], members: NDArray[np.integer]) -> None:
         self.names = list(names)
         codes = members.astype("u2" if len(self.names) <= 1 << 16 else "u4")
-        self._coded = Coded(np.zeros(len(self.names)), codes)
+        self._coded = LeafCodes(np.zeros(len(self.names)), codes)
         self._known: tuple[BaseMeasure, Array, Array] | None = None
 
     def shares(self, measure: BaseMeasure) -> dict[Any, float]:

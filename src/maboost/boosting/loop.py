@@ -22,20 +22,18 @@ from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import Record, Round
-from maboost.boosting.settling import RowSums, Settled, settle
 from maboost.boosting.showing import Sample
 from maboost.boosting.votes import Votes
+from maboost.engine.dispatch import engine_for
+from maboost.engine.settle import RowSums, Settled, settle
 from maboost.learners.base import Hypothesis, WeakLearner
-from maboost.memory import keep_freed_arrays
-from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.soft_margin import linear_minimum
 from maboost.mirror.steps import Situation, scaled
 
 __all__ = ["Run"]
 
 Array = NDArray[np.float64]
-
-keep_freed_arrays()  # here: once there is much free memory to fill, it would change nothing
 
 
 class Run:
@@ -110,12 +108,13 @@ class Run:
         self.random_state = random_state
         self.validation = validation
         self.groups = groups
+        self.engine = engine_for(booster.ascent, measure)
         producer = learner.prepare(X, game.labels, game.n_classes)
-        self.finder = Finder(learner, producer, game, weights, measure, booster.trim, places)
-        self.state = booster.ascent.start(measure)  # first: it checks that the domain fits the rows
+        self.finder = Finder(learner, producer, game, weights, self.engine, booster.trim, places)
+        self.state = self.engine.start()  # first: it checks that the domain fits the rows
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
-        self.votes = Votes(game)
+        self.votes = Votes(game, measure.threads)
         self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
         self.totals = Totals()
         self.error = 1.0  # over pairs, of the ensemble so far
@@ -125,7 +124,7 @@ class Run:
         self.ended: str | None = None
         if validation is not None:
             self.validation = replace(validation, X=producer.watching(validation.X))
-            self.validation_votes = Votes(validation.game)
+            self.validation_votes = Votes(validation.game, measure.threads)
 
     _KEPT = (
         "state", "push", "trust", "totals", "error", "last_edge", "exact", "held", "ended",
@@ -155,6 +154,9 @@ class Run:
         """All that changes from round to round: with it another run over the same rows goes on."""
         kept = {name: getattr(self, name) for name in self._KEPT}
         kept |= {name: kept[name].copy() for name in ("push", "trust")}
+        # the engine writes the arrays of a state again in the second round after it
+        state = self.state
+        kept["state"] = replace(state, theta=state.theta.copy(), density=state.density.copy())
         kept["votes"] = self.votes.state.copy()
         if self.validation is not None:
             kept["validation_votes"] = self.validation_votes.state.copy()
@@ -218,7 +220,7 @@ class Run:
         if held is not self.held:
             self.held = held
         d, scores = self.finder.losses(hypothesis)
-        edge = self.finder.edge(d, self.state)
+        edge = self.engine.edge(self.state, d)
         if edge != record.edge:
             raise ValueError(
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
@@ -236,16 +238,27 @@ class Run:
         d, edge = found.direction, found.edge
         l1 = booster.l1(edge, self.state.mass, t)
         situation = Situation(
-            booster.ascent, self.state, measure, d, edge, t, self.error, self.gain, l1
+            booster.ascent,
+            self.state,
+            measure,
+            d,
+            edge,
+            t,
+            self.error,
+            self.gain,
+            l1,
+            self.engine,
         )
         step = scaled(booster.step(situation), booster.learning_rate, situation)
         before = self.state
-        moved = booster.ascent.move(before, d, step.size, measure, l1, step.guess)
+        moved = self.engine.move(before, d, step.size, l1, step.guess)
         self.state = moved.state
         self.totals = self.totals.plus(moved.gain, step.size, step.size * l1, moved.magnitude)
-        sums = RowSums(self.votes, self.push, self.trust)
-        counts = found.rows_used, bytes_read
-        settled = settle(measure, d, found.scores, before, step.size, self.total_step, sums, counts)
+        sums = RowSums(self.votes.margins, self.push, self.trust)
+        counts, moving = (found.rows_used, bytes_read), d if measure.width == 1 else None
+        if found.scores is not None and measure.width > 1:
+            self.votes.add(step.size, found.scores)
+        settled = settle(measure, moving, before, step.size, self.total_step, sums, counts)
         self.last_edge = edge
         self.exact = self.exact and found.exact
         self.error = self._error_of_pairs(settled)

@@ -9,8 +9,8 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from maboost.engine.multiclass import means_under, tops_taken_out
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.pairs import means_under, tops_taken_out
 
 __all__ = [
     "DOUBT",

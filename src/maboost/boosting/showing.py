@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import Direction, LeafCodes
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import TIE, lower_tail
 from maboost.runtime.communicator import reproducible_sums
+from maboost.runtime.tail_sums import TIE, lower_tail
 
 __all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "drawn_rows", "support_rows"]
 
@@ -196,7 +196,7 @@ class Shown(NamedTuple):
     hides: bool = False
     worth: float = 0.0
 
-    def estimate(self, direction: Array | Coded, density: Array, measure: BaseMeasure) -> Estimate:
+    def estimate(self, direction: Direction, density: Array, measure: BaseMeasure) -> Estimate:
         """The edge of a hypothesis of this loss vector over the rows shown, as they were shown."""
         at: Any = self.rows
         if at is None:  # another shard may hide some even so
@@ -207,7 +207,7 @@ class Shown(NamedTuple):
         if self.lift is not None:
             mass *= np.repeat(self.lift, measure.width)
         d = direction
-        answers = d.values[d.codes[at]] if isinstance(d, Coded) else d[at]
+        answers = d.values[d.codes[at]] if isinstance(d, LeafCodes) else d[at]
         losses = mass * answers
         sums = reproducible_sums([losses, losses * answers, mass], measure.comm)
         loss, square = sums[0] / sums[2], sums[1] / sums[2]
@@ -223,8 +223,7 @@ class Estimate(NamedTuple):
 
 def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] | None:
     """The rows of positive density; None means all."""
-    support = measure.support(row_density)
-    return None if support.everything else support.places
+    return measure.positive_rows(row_density)
 
 
 def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from maboost.boosting.showing import Sample, Showing, Shown, Weighed, support_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import TIE, lower_tail
 from maboost.runtime.communicator import reproducible_sums
+from maboost.runtime.tail_sums import TIE, lower_tail
 
 __all__ = ["Trim", "shown_rows"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
-from maboost.mirror.pairs import add_answers, margins_of_votes
+from maboost.engine.multiclass import add_votes, margins_of_votes
+from maboost.runtime.threads import Threads
 
 __all__ = ["Scores", "Votes"]
 
@@ -36,28 +37,23 @@ class Votes:
     array([ 0.5,  0.5, -0.5,  0. ])
     """
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, threads: Threads | None = None) -> None:
         self.game = game
+        self.threads = threads or Threads()
         rows = len(game.labels)
         self.margins = np.zeros(rows * game.width)
         self._votes = None if game.width == 1 else np.zeros((rows, game.n_classes))
 
-    def add(self, step: float, scores: Scores, rows: slice = slice(None)) -> None:
-        """Add a hypothesis with these scores on all rows; where `rows` is given, change only these."""
+    def add(self, step: float, scores: Scores) -> None:
+        """Add a hypothesis with these scores on all rows."""
         game = self.game
         if self._votes is None:
             assert isinstance(scores, np.ndarray)
-            self.margins[rows] += game.margins(step * scores)[rows]
+            self.margins += game.margins(step * scores)
             return
-        some = self._votes[rows]
-        if isinstance(scores, np.ndarray):
-            some += step * scores[rows]
-        else:
-            answers, leaves = scores
-            add_answers(some, answers, leaves[rows], step)
-        start, stop, _ = rows.indices(len(self._votes))
-        pairs = self.margins[start * game.width : stop * game.width]
-        margins_of_votes(some, game.small_labels[rows], pairs)
+        answers, leaves = (scores, None) if isinstance(scores, np.ndarray) else scores
+        labels, margins = game.small_labels, self.margins
+        self.threads.run(add_votes, self._votes, answers, leaves, step, labels, margins)
 
     @property
     def votes(self) -> Array:
@@ -73,4 +69,5 @@ class Votes:
     def state(self, kept: Array) -> None:
         self.state[...] = kept
         if self._votes is not None:
-            margins_of_votes(self._votes, self.game.small_labels, self.margins)
+            labels = self.game.small_labels
+            self.threads.run(margins_of_votes, self._votes, labels, self.margins)

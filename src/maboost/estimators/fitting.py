@@ -46,7 +46,7 @@ from maboost.estimators.weights import RowWeights
 from maboost.learners.base import WeakLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.params import described, told_change
+from maboost.mirror.parameters import described, told_change
 from maboost.noise.label_noise import LabelNoise
 from maboost.runtime.communicator import (
     Communicator,

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded
+from maboost.engine.leaf_codes import LeafCodes
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import TIE, lower_tail
+from maboost.runtime.tail_sums import TIE, lower_tail
 from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
 from maboost.runtime.row_hash import hash_rows
 from maboost.runtime.threads import Threads
@@ -71,7 +71,7 @@ def held_out_shares(
     where = places(X, seed)
     bucket = (where * _BUCKETS).astype(np.uint16)
     measure = BaseMeasure(weights, comm=comm)
-    held = Coded(np.zeros(_BUCKETS), bucket).masses(np.ones(len(bucket)), measure)
+    held = LeafCodes(np.zeros(_BUCKETS), bucket).masses(np.ones(len(bucket)), measure)
     heavy = held[bucket] > _HEAVY
     shares = np.where(heavy, fraction, 0.0)
     for label in range(classes):

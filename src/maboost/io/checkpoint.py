@@ -41,7 +41,7 @@ from maboost.io.run_state import read_run_state, run_state
 from maboost.io.trees import flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.params import described, told_change
+from maboost.mirror.parameters import described, told_change
 from maboost.runtime.atomic_files import remove_parts, whole_file
 from maboost.runtime.communicator import Communicator, SerialCommunicator
 

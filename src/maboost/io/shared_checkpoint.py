@@ -35,7 +35,7 @@ from maboost.io.run_records import history, read_history
 from maboost.io.run_state import generator_state, read_generator
 from maboost.io.trees import flat, read_trees
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.params import described
+from maboost.mirror.parameters import described
 from maboost.runtime.communicator import gathered_objects
 
 __all__ = ["SharedCheckpoint"]

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.params import Component
+from maboost.mirror.parameters import Component
 from maboost.runtime.communicator import sums_by_code
 
 __all__ = [

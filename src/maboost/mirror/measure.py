@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.memory import Shelf
-from maboost.mirror import kernels
-from maboost.mirror.pairs import means_of_rows
 from maboost.runtime.communicator import (
     Communicator,
     SerialCommunicator,
@@ -20,20 +17,22 @@ from maboost.runtime.communicator import (
     reproducible_sums,
 )
 from maboost.runtime.exact_sum import WideGrid, fold_wide
-from maboost.runtime.threads import PICKED, Threads
+from maboost.runtime.extremes import extent
+from maboost.runtime.rows import means_of_rows
+from maboost.runtime.selection import places_of_positive
+from maboost.runtime.threads import Threads
 
 __all__ = ["BaseMeasure"]
 
 Array = NDArray[np.float64]
 
-FEW = 0.25  # of all entries: so many are worth picking out
 _BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
 _MOST_PARTS = 32  # measures of some sources that are kept
 _OUT_OF_REACH = 2.0**20  # a mass that no row of a distribution comes near
 
 
 class Part(NamedTuple):
-    """The rows of some sources: their places in this shard, their share of all mass, their own measure.
+    """The rows of some sources: their indices in this shard, their share of all mass, their own measure.
 
     >>> import numpy as np
     >>> BaseMeasure(np.ones(4)).part(np.array([0, 1, 0, 2]), (0, 2)).rows
@@ -43,49 +42,6 @@ class Part(NamedTuple):
     rows: NDArray[np.intp]
     share: float
     measure: BaseMeasure
-
-
-class Support:
-    """Where a density is positive: how often at once, and the places once somebody asks."""
-
-    def __init__(self, density: Array, threads: Threads) -> None:
-        self.density = density
-        self._threads = threads
-        self._parts = threads.over(
-            density.size, lambda a, b: (a, b, kernels.count_positive(density[a:b]))
-        )
-        self._places: NDArray[np.intp] | None = None
-        self._picked: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        self.count = int(sum(count for *_, count in self._parts))
-
-    @property
-    def everything(self) -> bool:
-        """Whether there is no zero."""
-        return self.count == int(self.density.size)
-
-    @property
-    def places(self) -> NDArray[np.intp]:
-        """The entries of positive density, rising."""
-        if self._places is None:
-            found = self._threads.each(
-                self._parts, lambda p: kernels.list_positive(self.density[p[0] : p[1]], p[0], p[2])
-            )
-            self._places = np.concatenate(found)
-        return self._places
-
-    def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values of these entries, of an array of all. Kept: several ask for the same."""
-        for known, picked in self._picked:
-            if known is values:
-                return picked
-        places, picked = self.places, np.empty(self.count, dtype=values.dtype)
-
-        def work(a: int, b: int) -> None:
-            np.take(values, places[a:b], out=picked[a:b], mode="clip")  # others copy `out` first
-
-        self._threads.over(self.count, work, PICKED)
-        self._picked.append((values, picked))
-        return picked
 
 
 class BaseMeasure:
@@ -146,14 +102,13 @@ class BaseMeasure:
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
-        self._shelf = Shelf(self.rows * width)
         # at once, since shards talk to each other here, and none may be the only one who asks
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
         self._in_reach: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
-        self._support: Support | None = None
+        self._positive: tuple[Array, NDArray[np.intp] | None] | None = None
         self._parts: tuple[NDArray[np.unsignedinteger], dict[tuple[int, ...], Part]] | None = None
 
     @property
@@ -174,10 +129,6 @@ class BaseMeasure:
         That is so unless the user gives weights, and a number need not be read from memory.
         """
         return self.largest if self.alike else self.entries[part]
-
-    def array(self) -> Array:
-        """A number an entry, still to be written; the memory of one that nobody holds any more."""
-        return self._shelf.array()
 
     def room(self, caps: Array | float) -> Array:
         """The most mass each row can hold under caps on its density; kept for the last caps asked."""
@@ -221,11 +172,15 @@ class BaseMeasure:
             kept[which] = Part(rows, share, BaseMeasure(base, self.width, self.comm, self.threads))
         return kept[which]
 
-    def support(self, density: Array) -> Support:
-        """Where this shard's density is positive. Kept for the last density asked."""
-        if self._support is None or self._support.density is not density:
-            self._support = Support(density, self.threads)
-        return self._support
+    def positive_rows(self, row_density: Array) -> NDArray[np.intp] | None:
+        """Return the rows of this shard of positive density, rising; None where all are.
+
+        The result for the last density is kept, since several ask for it.
+        """
+        if self._positive is None or self._positive[0] is not row_density:
+            places = self.threads.run(places_of_positive, row_density)
+            self._positive = row_density, places
+        return self._positive[1]
 
     def log_caps(self, caps: Array | float) -> Array | float:
         """The logarithms of caps; kept for the last caps asked."""
@@ -307,38 +262,18 @@ class BaseMeasure:
 
     def row_means(self, values: Array) -> Array:
         """The mean over each row's entries: the row's own density."""
-        if self.width == 1:
-            return values
-        means, width = np.empty(self.rows), self.width
-
-        def work(a: int, b: int) -> None:
-            means_of_rows(values[a * width : b * width], means[a:b])
-
-        self.threads.over(self.rows, work)
-        return means
+        return values if self.width == 1 else means_of_rows(values, self.rows, self.threads)
 
     def maximum(self, values: Array) -> float:
         """The largest value over all shards (minus infinity if there is none)."""
-        return float(self.comm.allreduce(np.array([self.maximum_here(values)]), "max")[0])
+        return float(self.comm.allreduce(np.array([extent(values, self.threads)[1]]), "max")[0])
 
     def minimum(self, values: Array) -> float:
         """The smallest value over all shards (infinity if there is none)."""
-        return float(self.comm.allreduce(np.array([self.minimum_here(values)]), "min")[0])
+        return float(self.comm.allreduce(np.array([extent(values, self.threads)[0]]), "min")[0])
 
     def extent(self, values: Array) -> tuple[float, float]:
         """The smallest and the largest value over all shards."""
-        ends = np.array([-self.minimum_here(values), self.maximum_here(values)])
-        low, high = self.comm.allreduce(ends, "max").tolist()
+        low, high = extent(values, self.threads)
+        low, high = self.comm.allreduce(np.array([-low, high]), "max").tolist()
         return -low, high
-
-    def maximum_here(self, values: Array) -> float:
-        """The largest value of this shard."""
-        return max(
-            self.threads.over(values.size, lambda a, b: float(np.max(values[a:b], initial=-np.inf)))
-        )
-
-    def minimum_here(self, values: Array) -> float:
-        """The smallest value of this shard."""
-        return min(
-            self.threads.over(values.size, lambda a, b: float(np.min(values[a:b], initial=np.inf)))
-        )

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, Update
 from maboost.mirror.domains import Domain, Simplex
-from maboost.mirror.linear import linear_minimum
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Regularizer
+from maboost.mirror.soft_margin import linear_minimum
 
 __all__ = ["OnlineMirrorDescent"]
 

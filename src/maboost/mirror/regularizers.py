@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from maboost.mirror.exponential import exponentials
-from maboost.mirror.params import Component
+from maboost.mirror.parameters import Component
+from maboost.runtime.exponential import exponentials
 
 __all__ = ["Entropy", "Euclidean", "FermiDirac", "Regularizer"]
 
@@ -38,6 +39,8 @@ class Regularizer(Component):
         :math:`\sigma\gamma` and gains at least :math:`\tfrac12\sigma\gamma^2`.
     upper : float
         Where the domain of :math:`\varphi` ends. Densities never exceed it.
+    accepts_l1 : bool
+        Whether the composite update with an l1 term is defined: :math:`\varphi = u^2/2` only.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Regularizer(Component):
 
     strong_convexity: float
     upper: float = math.inf
+    accepts_l1: ClassVar[bool] = False
 
     def phi(self, u: Array) -> Array:
         r"""The function :math:`\varphi`, with its limits at 0 and at `upper`."""
@@ -162,6 +166,7 @@ class Euclidean(Regularizer):
     """
 
     strong_convexity = 1.0
+    accepts_l1 = True
 
     def phi(self, u: Array) -> Array:
         return 0.5 * u * u

@@ -20,25 +20,30 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.domains import CappedSimplex, Domain, SourceCaps
-from maboost.mirror.generic import project_generic
+from maboost.mirror.domains import CappedSimplex, SourceCaps
 from maboost.mirror.measure import BaseMeasure, Part
-from maboost.mirror.projected import MASS_TOLERANCE, Projected
-from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
+from maboost.mirror.projection import MASS_TOLERANCE, Projected, project_generic
+from maboost.mirror.regularizers import Regularizer
 from maboost.runtime.communicator import sums_by_code
 
-__all__ = ["project_sources"]
+__all__ = ["onto_mass", "project_sources", "scaled_caps"]
 
 Array = NDArray[np.float64]
 
 
-class Projection(Protocol):
-    """A projection onto a set of distributions with caps on rows."""
+class OntoMass(Protocol):
+    """A projection of the rows of some sources onto the densities of a given mass."""
 
     def __call__(
-        self, regularizer: Regularizer, domain: Domain, theta: Array, measure: BaseMeasure, /
+        self,
+        regularizer: Regularizer,
+        caps: Array | float,
+        theta: Array,
+        part: Part,
+        mass: float,
+        /,
     ) -> Projected:
-        """The projection of `theta`."""
+        """Project the entries of these rows; the caps are those of these rows."""
 
 
 def project_sources(
@@ -47,7 +52,7 @@ def project_sources(
     limits: SourceCaps,
     theta: Array,
     measure: BaseMeasure,
-    project: Projection,
+    onto_mass: OntoMass,
 ) -> Projected:
     """Project `theta` onto the distributions with these caps on rows and these largest masses of sources.
 
@@ -61,7 +66,9 @@ def project_sources(
 
     def fill(which: set[int], mass: float) -> tuple[float, float]:
         part = measure.part(sources, tuple(sorted(which)))
-        found = _onto_mass(regularizer, caps, theta, part, mass, project)
+        rows = theta.reshape(-1, measure.width)[part.rows].reshape(-1)
+        of_rows = caps[part.rows] if isinstance(caps, np.ndarray) else caps
+        found = onto_mass(regularizer, of_rows, rows, part, mass)
         density.reshape(-1, measure.width)[part.rows] = found.density.reshape(-1, measure.width)
         dual.reshape(-1, measure.width)[part.rows] = found.dual.reshape(-1, measure.width)
         return found.center, found.tau
@@ -85,47 +92,25 @@ def project_sources(
     return Projected(density, *shift, lambda: dual)
 
 
-def _onto_mass(
-    regularizer: Regularizer,
-    caps: Array | float,
-    theta: Array,
-    part: Part,
-    mass: float,
-    project: Projection,
+def onto_mass(
+    regularizer: Regularizer, caps: Array | float, theta: Array, part: Part, mass: float
 ) -> Projected:
-    """Project the entries of some rows onto densities of this mass.
+    """Project the entries of some rows onto densities of this mass, for any regularizer.
 
     The density is `scale` times one of mass one over the measure of these rows.
     """
-    width, scale = part.measure.width, mass / part.share
-    rows = theta.reshape(-1, width)[part.rows].reshape(-1)
-    limits = caps[part.rows] if isinstance(caps, np.ndarray) else caps
-    domain = CappedSimplex(np.maximum(limits / scale, np.finfo(np.float64).tiny))
-    if type(regularizer) is Entropy:
-        log = math.log(scale)
-        found = project(regularizer, domain, rows, part.measure)
-        density, dual, center, tau = (
-            scale * found.density, found.dual + log, found.center, found.tau - log
-        )  # fmt: skip
-    elif type(regularizer) is Euclidean and _in_range(rows, scale, part.measure):
-        found = project(regularizer, domain, rows / scale, part.measure)
-        density, center, tau = scale * found.density, scale * found.center, scale * found.tau
-        dual = density
-    else:
-        found = project_generic(_Scaled(regularizer, scale), domain, rows, part.measure)
-        density, dual, center, tau = (
-            scale * found.density, found.dual, found.center, found.tau
-        )  # fmt: skip
-    if width == 1:
-        np.minimum(density, limits, out=density)  # the rounding of the two scalings
-    return Projected(density, center, tau, lambda: dual)
+    scale = mass / part.share
+    domain = scaled_caps(caps, scale)
+    found = project_generic(_Scaled(regularizer, scale), domain, theta, part.measure)
+    density = scale * found.density
+    if part.measure.width == 1:
+        np.minimum(density, caps, out=density)  # the rounding of the two scalings
+    return Projected(density, found.center, found.tau, lambda: found.dual)
 
 
-def _in_range(theta: Array, scale: float, measure: BaseMeasure) -> bool:
-    """Whether all of theta / scale, over all shards, are far from overflow and underflow."""
-    low, high = measure.extent(theta)
-    largest = max(abs(low), abs(high), 1.0)
-    return 1e-100 < scale < 1e100 and largest / scale < 1e200
+def scaled_caps(caps: Array | float, scale: float) -> CappedSimplex:
+    """Return the distributions whose densities times `scale` are below these caps."""
+    return CappedSimplex(np.maximum(caps / scale, np.finfo(np.float64).tiny))
 
 
 class _Scaled(Regularizer):

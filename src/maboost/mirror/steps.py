@@ -17,25 +17,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Protocol
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from maboost.mirror.coded import Coded
-from maboost.mirror.joint import CLEARLY_POSITIVE, joint_corrective, shift_after, smallest_edge
-from maboost.mirror.params import Component
-from maboost.mirror.projections import project
-from maboost.mirror.regularizers import Entropy
-from maboost.mirror.situation import Situation
+from maboost.mirror.ascent import AscentState, MirrorAscent, project_onto
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.parameters import Component
+from maboost.mirror.soft_margin import linear_minimum
 
 __all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
 
 Array = NDArray[np.float64]
 
 LONGEST_STEP = 64.0
+CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 _ZERO_EDGE = 1e-13
 
 
@@ -52,6 +52,70 @@ class Step:
     size: float
     final: bool = False
     guess: float | None = None
+
+
+class StepFinder(Protocol):
+    """Finds corrective steps, and the shifts of projections, faster than a bracketed search."""
+
+    def corrective_step(self, situation: Situation) -> Step | None:
+        """Return the step of largest gain; None where it is not found."""
+
+    def shift_after(
+        self, situation: Situation, share: float, step: float, shift: float | None
+    ) -> float | None:
+        """Return the projection's shift after a share of a step; None where it is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """What a step rule may look at.
+
+    Attributes
+    ----------
+    ascent, state, measure
+        The mirror ascent, where it stands, and the base measure.
+    direction : array or LeafCodes
+        The loss vector d of the hypothesis, as codes and a table where it takes few values.
+    edge : float
+        Its edge under the current distribution.
+    round : int
+        One for the first round.
+    error : float
+        Training error of the ensemble before this round (over pairs), one before the first.
+    gain : float
+        The total gain so far.
+    l1 : float
+        The l1 factor of this round.
+    engine : Engine, optional
+        Finds the corrective step by Newton's method, where it can.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Entropy, MirrorAscent, Simplex
+    >>> ascent, measure = MirrorAscent(Entropy(), Simplex()), BaseMeasure(np.ones(4))
+    >>> d = np.array([1.0, -1.0, -1.0, -1.0])  # one row of four is wrong
+    >>> situation = Situation(ascent, ascent.start(measure), measure, d, edge=0.5)
+    >>> from maboost.mirror.steps import Corrective, Paper
+    >>> Paper()(situation).size, round(Corrective()(situation).size, 4)
+    (0.5, 0.5493)
+    """
+
+    ascent: MirrorAscent
+    state: AscentState
+    measure: BaseMeasure
+    direction: ArrayLike
+    edge: float
+    round: int = 1
+    error: float = 1.0
+    gain: float = 0.0
+    l1: float = 0.0
+    engine: StepFinder | None = None
+
+    @cached_property
+    def dense(self) -> Array:
+        """The direction as an array."""
+        return np.asarray(self.direction, dtype=np.float64)
 
 
 class StepRule(Protocol):
@@ -127,35 +191,8 @@ class Corrective(Component):
                 "the corrective step is not defined with double projection, whose gain is not "
                 "differentiable through the edge; use step='paper' or 'maxmargin'"
             )
-        closed = self._closed_form(s)
-        if closed is not None:
-            return closed
-        found = joint_corrective(s)
-        if found is not None:
-            return Step(found.step, guess=found.shift)
-        return self._search(s)
-
-    @staticmethod
-    def _closed_form(s: Situation) -> Step | None:
-        """AdaBoost's step: votes under entropy on the simplex."""
-        domain = s.ascent.domain
-        simplex = domain.normalised and domain.unbounded
-        if not (simplex and type(s.ascent.regularizer) is Entropy):
-            return None
-        d = s.direction
-        if isinstance(d, Coded):
-            if not np.all(np.abs(d.values) == 1.0):
-                return None
-            masses = d.masses(s.state.density, s.measure, s.state.mass)
-            wrong = math.fsum(masses[d.values > 0.0])
-        else:
-            votes = np.array([np.all(np.abs(d) == 1.0)], dtype=np.int64)
-            if not s.measure.comm.allreduce(votes, "min")[0]:
-                return None
-            wrong = s.measure.integral(np.where(d > 0.0, s.state.density, 0.0))
-        if wrong <= 0.0:
-            return None
-        return Step(0.5 * math.log((1.0 - wrong) / wrong))
+        found = None if s.engine is None else s.engine.corrective_step(s)
+        return found or self._search(s)
 
     def _search(self, s: Situation) -> Step:
         """Bracket the root of the gain's derivative, then Brent's method."""
@@ -207,12 +244,17 @@ class Corrective(Component):
 def gain_slope(s: Situation, step: float) -> float:
     """The derivative of the gain at `step`: the unnormalised edge of the next distribution."""
     theta = s.state.theta + step * (s.dense - s.l1)
-    density = project(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
+    density = project_onto(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
     columns = [-s.dense * density]
     if s.l1:
         columns.append(density)
     edge, *mass = s.measure.integrals(columns)
     return edge + s.l1 * (mass[0] - 1.0) if mass else edge
+
+
+def smallest_edge(s: Situation) -> float:
+    """The smallest edge of the hypothesis over the domain."""
+    return linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
 
 
 def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
@@ -231,6 +273,7 @@ def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     share = 1.0 if step.final else learning_rate
     if share == 1.0 and step.guess is not None:
         return step
-    return replace(
-        step, size=share * step.size, guess=shift_after(situation, share, step.size, step.guess)
-    )
+    guess = None
+    if situation.engine is not None:
+        guess = situation.engine.shift_after(situation, share, step.size, step.guess)
+    return replace(step, size=share * step.size, guess=guess)

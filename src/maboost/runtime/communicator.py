@@ -21,6 +21,7 @@ from maboost.runtime.encoding import decoded, encoded
 from maboost.runtime.exact_sum import FixedPoint, fixed_point, fold
 from maboost.runtime.instructions import bits_of
 from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slots
 from maboost.runtime.threads import Threads
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 Reduction = Literal["sum", "max", "min"]
+
+_LEAST = 1 << 13  # values of a chunk
 
 
 class Communicator(Protocol):
@@ -148,18 +151,40 @@ def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
 
 
 @kernel
-def _largest_bits(values):
+def _largest_of_chunk(values, tops, size, chunk, slot):
     """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
-    most = np.int64(0)
-    for i in range(values.size):
+    most = tops[slot, 0]
+    for i in range(chunk * size, min((chunk + 1) * size, values.size)):
         most = max(most, bits_of(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
-    return most
+    tops[slot, 0] = most
+
+
+@kernel
+def _largest_bits(team, values):
+    chunks, size = chunks_of(team, values.size, _LEAST)
+    tops = np.zeros((slots(team), 8), dtype=np.int64)
+    parallel_for(team, chunks, _largest_of_chunk, (values, tops, size))
+    return tops[:, 0].max()
+
+
+@kernel
+def _fold_chunk(values, first, second, low, size, sums, chunk, slot):
+    high_part, low_part = fold(values[chunk * size : (chunk + 1) * size], first, second, low)
+    sums[slot, 0] += high_part
+    sums[slot, 1] += low_part
+
+
+@kernel
+def _fold_all(team, values, first, second, low):
+    chunks, size = chunks_of(team, values.size, _LEAST)
+    sums = np.zeros((slots(team), 8), dtype=np.int64)
+    parallel_for(team, chunks, _fold_chunk, (values, first, second, low, size, sums))
+    return folded_slots(sums)[:2]
 
 
 def _largest(values: NDArray[np.float64], threads: Threads) -> float:
     """The largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
-    bits = max(threads.over(values.size, lambda a, b: _largest_bits(values[a:b])))
-    top = float(np.int64(bits).view(np.float64))
+    top = float(np.int64(threads.run(_largest_bits, values)).view(np.float64))
     return top if math.isfinite(top) else math.inf
 
 
@@ -239,8 +264,8 @@ def _folds(
     """The sums of this shard on these grids; zeros where a value is not finite."""
 
     def folded(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
-        found = threads.summed(values.size, lambda a, b: fold(values[a:b], *scale[:3]))
-        return list(found.tolist())
+        found: list[int] = threads.run(_fold_all, values, *scale[:3]).tolist()
+        return found
 
     return [
         folded(c, scale) if math.isfinite(top) else [0, 0]

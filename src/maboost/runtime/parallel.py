@@ -29,7 +29,15 @@ from numpy.typing import NDArray
 
 from maboost.runtime.kernels import kernel
 
-__all__ = ["Team", "available_cores", "parallel_for", "run_kernel"]
+__all__ = [
+    "Team",
+    "available_cores",
+    "chunks_of",
+    "folded_slots",
+    "parallel_for",
+    "run_kernel",
+    "slots",
+]
 
 # Words of a team's shared memory. Those that threads write often have a cache line (8 words) of their own.
 _CLAIM = (
@@ -250,6 +258,36 @@ def parallel_for(team, chunks, body, args):
     if chunks > 0:
         _publish(team, body, args)
         _run_loop(team, np.int64(chunks))
+
+
+@kernel
+def slots(team):
+    """The number of threads of a team."""
+    return team[_HELPERS] + 1
+
+
+@kernel
+def chunks_of(team, n, least):
+    """How many chunks of how many rows divide n rows: a few a thread, of at least `least` rows.
+
+    A pass over a chunk should take several microseconds, which is many times what it takes to claim one.
+    """
+    threads = team[_HELPERS] + 1
+    if threads == 1 or n < 2 * least:
+        return 1, n
+    size = max(-(-n // (4 * threads)), least)
+    size = (size + 63) // 64 * 64  # no two chunks share a cache line
+    return -(-n // size), size
+
+
+@kernel
+def folded_slots(sums):
+    """The sums over all slots."""
+    total = np.zeros(sums.shape[1], dtype=np.int64)
+    for slot in range(sums.shape[0]):
+        for k in range(total.size):
+            total[k] += sums[slot, k]
+    return total
 
 
 class Team:

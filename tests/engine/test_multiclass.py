@@ -12,7 +12,7 @@ from scipy.special import softmax
 from tests.helpers import examples, seeds
 
 from maboost.boosting.game import Game
-from maboost.mirror.pairs import (
+from maboost.engine.multiclass import (
     caps_of_entries,
     lowest_of_rows,
     means_of_rows,

@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, seeds, vertex
 
 from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
-from maboost.mirror.linear import linear_minimum
-from maboost.mirror.tails import lower_tail
+from maboost.mirror.soft_margin import linear_minimum
+from maboost.runtime.tail_sums import lower_tail
 from maboost.runtime import messages
 
 

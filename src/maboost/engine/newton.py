@@ -14,57 +14,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.coded import Coded
-from maboost.mirror.exponential import exponentials
-from maboost.mirror.linear import linear_minimum
+from maboost.engine.base import Moments
+from maboost.engine.leaf_codes import Direction, LeafCodes
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.passes import Pass
-from maboost.mirror.projected import ROUNDING
-from maboost.mirror.regularizers import Entropy, Euclidean
-from maboost.mirror.situation import Situation
+from maboost.mirror.projection import MASS_ROUNDING, NEARBY, capped_rows
+from maboost.mirror.regularizers import Regularizer
+from maboost.mirror.steps import CLEARLY_POSITIVE, Situation, Step, smallest_edge
+from maboost.runtime.exponential import exponentials
 
-__all__ = ["Corrected", "joint_corrective", "shift_after", "smallest_edge"]
+__all__ = [
+    "FAR",
+    "FARTHEST",
+    "AnyMoments",
+    "adaboost_step",
+    "corrective_by_newton",
+    "cubic_shift",
+    "newton_in_shift",
+    "reach_of",
+    "step_by_leaf_sums",
+]
 
 Array = NDArray[np.float64]
 
 # lengths of a step, in logarithms
-_LONG = 1.0  # beyond, so many rows reach their caps that to list them takes longer than to project
-_FAR = 5.0  # beyond, nothing is known well
-_FARTHEST = 60.0  # beyond, nothing is known at all
+FAR = 5.0  # beyond, nothing is known well
+FARTHEST = 60.0  # beyond, nothing is known at all
 _LOST = 1e4  # beyond, Newton's method has lost its way: bounded densities may ask for hundreds
-CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
 _NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
 
 
-class Corrected(NamedTuple):
-    """The corrective step, and the shift of the projection it leads to where that is known."""
-
-    step: float
-    shift: float | None
-
-
-def joint_corrective(s: Situation) -> Corrected | None:
-    """Newton's method in (step, shift); None where it does not apply or does not converge.
+def corrective_by_newton(
+    s: Situation, rows: Moments | None, near: tuple[float, float] | None = None
+) -> Step | None:
+    """Newton's method in (step, shift), from `near` if given; None where it does not apply or converge.
 
     Off the plane of mass one there is no shift, and the method runs in the step alone.
     """
-    domain, d = s.ascent.domain, s.direction
-    plane, coded = domain.normalised, d if isinstance(d, Coded) else None
-    entropy = type(s.ascent.regularizer) is Entropy
-    if coded is not None and plane and domain.unbounded and entropy:
-        return _by_leaf_sums(coded, s)
-    rows = s.rows
     if rows is None:
         return None
-    reach = _reach(d, s.measure)
+    plane, reach = s.ascent.domain.normalised, reach_of(s.direction, s.measure)
     step, shift = min(s.edge * s.state.mass / reach, 0.9) / reach, 0.0
-    if rows.by_factors and plane and coded is not None:
-        step, shift = _without_caps(coded, s) or (step, shift)
+    if rows.by_factors and plane and near is not None:
+        step, shift = near
 
     def rootless() -> bool:
         return plane and smallest_edge(s) > CLEARLY_POSITIVE
@@ -73,16 +69,11 @@ def joint_corrective(s: Situation) -> Corrected | None:
     if found is None or rows.clipped:
         return None
     step, shift = found
-    return Corrected(step, shift if plane else None)
-
-
-def smallest_edge(s: Situation) -> float:
-    """The smallest edge of the hypothesis over the domain."""
-    return linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
+    return Step(step, guess=shift if plane else None)
 
 
 def _newton(
-    rows: Pass,
+    rows: Moments,
     step: float,
     shift: float,
     l1: float,
@@ -102,7 +93,7 @@ def _newton(
         off = 1.0 - mass if plane else 0.0
         slope = loss + l1
         residual = max(abs(slope) / reach, abs(off))
-        if residual <= ROUNDING * scale or (residual < 1e-11 * scale and residual >= previous):
+        if residual <= MASS_ROUNDING * scale or (residual < 1e-11 * scale and residual >= previous):
             return step, shift
         # gradient of Psi: (slope, off); Hessian: ((h11, -h01), (-h01, h00))
         cross, down = (h01, h00) if plane else (0.0, 1.0)
@@ -112,11 +103,11 @@ def _newton(
         move = -(down * slope + cross * off) / determinant
         drift = -(cross * slope + h11 * off) / determinant
         damping = min(1.0, radius / max(reach * abs(move), abs(drift), 1e-300))
-        radius *= 2.0  # caution is for the first steps, from a guess
+        radius *= 2.0  # only the first steps, from a guess, need caution
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _LOST:
             return None
-        if step * reach > _FAR and not asked:
+        if step * reach > FAR and not asked:
             asked = True
             if rootless():
                 return None
@@ -126,47 +117,7 @@ def _newton(
     return None
 
 
-def _without_caps(coded: Coded, s: Situation) -> tuple[float, float] | None:
-    """Where the method ends if no cap matters: a good place to start."""
-    found = _by_leaf_sums(coded, s, close=1e-3)
-    if found is None or found.step * _reach(coded, s.measure) > _FAR:
-        return None
-    return found.step, coded.log_mean_exp(found.step, s.state.density, s.measure)
-
-
-def shift_after(s: Situation, share: float, step: float, shift: float | None) -> float | None:
-    """The shift of the projection after a share of a step; `shift` is that after all of it, where it is known.
-
-    None where only the projection itself finds it, or there are two of them.
-    """
-    ascent, d, kind = s.ascent, s.direction, type(s.ascent.regularizer)
-    domain = ascent.domain
-    if not domain.normalised or ascent.via is not None or kind is Euclidean:
-        return None
-    if domain.source_caps() is not None:
-        return None
-    if kind is not Entropy:
-        return None if shift is None else share * shift
-    if domain.unbounded or ascent.update != "active" or not isinstance(d, Coded):
-        return None
-    near, length = None, share * step
-    if shift is not None:
-        near = _cubic(share, s.edge * step, shift)
-    if s.measure.width > 1:  # a pass is over all rows
-        return near
-    longest = _LONG if near is None else _FARTHEST
-    if length * _reach(d, s.measure) > longest:
-        low, high = s.measure.extent(s.dense)  # what all rows have in common moves nothing
-        if length * (high - low) > longest:
-            return near
-    rows = s.rows
-    assert rows is not None
-    if near is None:
-        near = d.log_mean_exp(length, s.state.density, s.measure)
-    return _newton_in_shift(rows, length, near)
-
-
-def _cubic(share: float, edge: float, shift: float) -> float:
+def cubic_shift(share: float, edge: float, shift: float) -> float:
     """About the shift after a share of a corrective step.
 
     Its slope is known at both ends: minus the edge, which vanishes after all of the step.
@@ -175,7 +126,7 @@ def _cubic(share: float, edge: float, shift: float) -> float:
     return share * (share * (1.0 + 2.0 * rest) * shift - rest * rest * edge)
 
 
-def _newton_in_shift(rows: Pass, step: float, shift: float) -> float | None:
+def newton_in_shift(rows: Moments, step: float, shift: float) -> float | None:
     """Newton's method in the shift alone, from a first guess."""
     for _ in range(20):
         mass, _, free, _, _ = rows.sums(step, shift)
@@ -188,25 +139,43 @@ def _newton_in_shift(rows: Pass, step: float, shift: float) -> float | None:
     return None
 
 
-def _reach(direction: Array | Coded, measure: BaseMeasure) -> float:
+def reach_of(direction: Direction, measure: BaseMeasure) -> float:
     """The largest magnitude of a direction's entries: what a unit of step does at most to a logarithm.
 
     The losses of trees of many classes are small, and their steps long.
     """
-    if isinstance(direction, Coded):
+    if isinstance(direction, LeafCodes):
         return max(float(np.abs(direction.values).max()), 1e-300)
     low, high = measure.extent(direction)
     return max(-low, high, 1e-300)
 
 
-def _by_leaf_sums(coded: Coded, s: Situation, close: float = 1e-15) -> Corrected | None:
-    """Entropy on the simplex: the next edge needs only the masses of the codes.
+def adaboost_step(s: Situation) -> Step | None:
+    """AdaBoost's step under entropy on the simplex; None unless every answer is a vote."""
+    d = s.direction
+    if isinstance(d, LeafCodes):
+        if not np.all(np.abs(d.values) == 1.0):
+            return None
+        masses = d.masses(s.state.density, s.measure, s.state.mass)
+        wrong = math.fsum(masses[d.values > 0.0])
+    else:
+        votes = np.array([np.all(np.abs(d) == 1.0)], dtype=np.int64)
+        if not s.measure.comm.allreduce(votes, "min")[0]:
+            return None
+        wrong = s.measure.integral(np.where(d > 0.0, s.state.density, 0.0))
+    return Step(0.5 * math.log((1.0 - wrong) / wrong)) if wrong > 0.0 else None
+
+
+def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
+    """The step under entropy on the simplex: the next edge needs only the masses of the codes.
 
     Ends where the next move is that much of the step.
     """
+    coded = s.direction
+    assert isinstance(coded, LeafCodes)
     masses, d = coded.masses(s.state.density, s.measure, s.state.mass), coded.values
     held = masses > 0.0
-    masses, d, reach = masses[held], d[held], _reach(coded, s.measure)
+    masses, d, reach = masses[held], d[held], reach_of(coded, s.measure)
     if not (d > 0.0).any():
         return None
     powers = np.array([masses, masses * d, masses * d * d])
@@ -220,10 +189,54 @@ def _by_leaf_sums(coded: Coded, s: Situation, close: float = 1e-15) -> Corrected
             return None
         move = -loss / spread
         step += min(max(move, -longest), longest)
-        if not 0.0 < step * reach < _FARTHEST:
+        if not 0.0 < step * reach < FARTHEST:
             return None
         # where rounding is all that is left
         if abs(move) <= close * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
-    return Corrected(step, None)
+    return step
+
+
+@dataclass
+class AnyMoments:
+    """The moments of any regularizer, over rows of `width` entries. Slopes are differences: they only steer."""
+
+    regularizer: Regularizer
+    measure: BaseMeasure
+    width: int
+    caps: Array | float
+    theta: Array
+    direction: Array
+    clipped: bool = False
+    by_factors: bool = False
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        def columns(part: slice) -> list[Array]:
+            with np.errstate(over="ignore", invalid="ignore"):  # here: other threads have their own
+                return self._columns(part, step, shift)
+
+        return self.measure.integrals_of(columns, 5)
+
+    def _columns(self, part: slice, step: float, shift: float) -> list[Array]:
+        """Of each row the means of u, u d and slope * (1, d, d^2); at a cap only d's distance to its mean moves."""
+        shape = part.stop - part.start, self.width
+        entries = slice(part.start * self.width, part.stop * self.width)
+        d = self.direction[entries].reshape(shape)
+        x = self.theta[entries].reshape(shape) + step * d - shift
+        u = self.regularizer.point(x)
+        caps = np.broadcast_to(
+            self.caps[part] if isinstance(self.caps, np.ndarray) else self.caps, shape[:1]
+        )
+        over = u.mean(axis=1) > caps
+        if over.any():
+            u = u.copy()
+            u[over], x[over] = capped_rows(self.regularizer, x[over], caps[over])
+        slopes = np.maximum(self.regularizer.point(x + NEARBY) - u, 0.0) / NEARBY
+        moments = [(slopes * power).mean(axis=1) for power in (1.0, d, d * d)]
+        if over.any():
+            still, mean = moments[0][over], moments[1][over]
+            held = np.divide(mean * mean, still, out=np.zeros_like(still), where=still > 0.0)
+            moments[2][over] -= held
+            moments[0][over] = moments[1][over] = 0.0
+        return [u.mean(axis=1), (u * d).mean(axis=1), *moments]

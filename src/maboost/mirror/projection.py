@@ -1,9 +1,24 @@
-"""The projection for any regularizer: a bracketed root of the mass, from three functions alone."""
+r"""Bregman projections onto the domains: one scalar root each.
+
+All of them solve, for a dual point :math:`\theta` and in densities over the base measure :math:`D`,
+
+.. math:: \min_{u \in S}\; \sum_i D_i\bigl[\varphi(u_i) - \theta_i u_i\bigr],
+
+which is the Bregman projection of :math:`(\varphi')^{-1}(\theta)` onto :math:`S`. The solution is
+:math:`u_i = \min(k_i, (\varphi')^{-1}(\max(\varphi'(0), \theta_i - \tau)))` with the one number
+:math:`\tau` that makes the mass one (:math:`\tau = 0` where the domain fixes no mass). Only sums are needed and no
+sort, so the work is linear in the rows and distributes over shards. Where sources have a largest mass, each
+source that reaches it has a shift of its own (:mod:`maboost.mirror.sources`).
+
+This file is the projection of any regularizer. :mod:`maboost.engine` has fast ones for entropy and the Euclidean
+regularizer.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -11,15 +26,69 @@ from numpy.typing import NDArray
 
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import MASS_TOLERANCE, ROUNDING, Projected
 from maboost.mirror.regularizers import Regularizer
+from maboost.runtime.exact_sum import FixedPoint, fixed_point
 
-__all__ = ["NEARBY", "capped_rows", "project_generic"]
+__all__ = ["Projected", "project_box", "project_generic"]
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 2e-15  # of the mean of a row
+MASS_ROUNDING = 2e-14  # of a mass of one: the rounding of sums; a mass this near is met
+MASS_TOLERANCE = 1e-13  # of a mass of one: nearer than this no projection is promised
 NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
+_ROUNDING = 2e-15  # of the mean of a row
+
+
+class Projected:
+    """A projection and its dual point.
+
+    Attributes
+    ----------
+    density : array
+        The projection u.
+    center, tau : float
+        The shift: ``(theta - center) - tau`` is the dual point before any cap. Two numbers, because
+        their sum may not resolve what their parts do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Euclidean, Simplex, project
+    >>> found = project(Euclidean(), Simplex(), np.array([2.0, 1.0]), BaseMeasure(np.ones(2)))
+    >>> found.density, found.center + found.tau
+    (array([1.5, 0.5]), 0.5)
+    """
+
+    def __init__(
+        self, density: Array, center: float, tau: float, dual: Callable[[], Array]
+    ) -> None:
+        self.density = density
+        self.center = center
+        self.tau = tau
+        self._dual = dual
+
+    @cached_property
+    def dual(self) -> Array:
+        """The gradient at `density`, kept in dual coordinates (logs for entropy).
+
+        A density that underflowed to zero still knows here how small it is.
+        """
+        return self._dual()
+
+
+def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
+    """Return the grid for sums of base, of base*p with p <= most and of base*cap."""
+    finite = measure.highest_caps(caps)[1]
+    return fixed_point(measure.largest * max(finite, most), measure.count)
+
+
+def project_box(regularizer: Regularizer, domain: Domain, theta: Array) -> Projected:
+    """Project onto a domain that fixes no mass: every entry by itself."""
+    bottom, top = regularizer.grad_limits()
+    if domain.entry_cap() < regularizer.upper:
+        top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
+    dual = np.clip(theta, bottom, top)
+    return Projected(regularizer.grad_inverse(dual), 0.0, 0.0, lambda: dual)
 
 
 def project_generic(
@@ -82,7 +151,7 @@ def project_generic(
 def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
     """The root of a decreasing function, looked for in both directions from `start`."""
     value = excess(start)
-    if abs(value) <= ROUNDING:
+    if abs(value) <= MASS_ROUNDING:
         return start
     direction = 1.0 if value > 0.0 else -1.0
     near, step = start, 1.0

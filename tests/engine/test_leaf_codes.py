@@ -23,7 +23,7 @@ from maboost.mirror import (
     project,
 )
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.coded import Coded, whole_direction
+from maboost.engine.leaf_codes import Coded, whole_direction
 from maboost.mirror.joint import joint_corrective
 from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
 from maboost.mirror.steps import Corrective, Situation, gain_slope

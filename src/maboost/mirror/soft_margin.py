@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from maboost.mirror.domains import Domain, SourceCaps
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.tails import lower_tail
 from maboost.runtime.communicator import sums_by_code
+from maboost.runtime.tail_sums import lower_tail
 
 __all__ = ["linear_minimum"]
 

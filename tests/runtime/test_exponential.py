@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import examples, seeds
 
-from maboost.mirror.exponential import exponentials, exponentials_into
+from maboost.runtime.exponential import exponentials, exponentials_into
 
 
 @examples(100)

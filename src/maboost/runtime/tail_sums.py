@@ -1,7 +1,7 @@
-r"""The lowest part of a weighted list, without sorting it.
+"""The lowest part of a weighted list, without sorting it.
 
-Several things are a question of this kind: the soft margin (the mean of the worst rows, as
-:mod:`maboost.mirror.linear` asks for it), which of the lightest rows a learner may be spared, which are held out.
+Three questions are of this kind: the soft margin, which is the mean of the worst rows; which of the lightest
+rows are not shown to the learner; which rows are held out.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror import kernels
-from maboost.mirror.entries import value_at, value_part
-from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projected import joined, part_of
-from maboost.mirror.selection import smallest
 from maboost.runtime.communicator import Communicator, SerialCommunicator, by_rank, sums_of_all
+from maboost.runtime.entries import value_at
 from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, fold, split, split_biased
+from maboost.runtime.extremes import extent as ends_of
 from maboost.runtime.kernels import kernel
 from maboost.runtime.messages import pooled
+from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slots
+from maboost.runtime.selection import list_marked, marked_entries, marks_for
 from maboost.runtime.threads import Threads
 
 __all__ = ["TIE", "LowerTail", "lower_tail"]
@@ -36,8 +35,20 @@ _DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into 
 _FEW = 4096  # values that are sorted sooner than put into buckets
 TIE = 1e-12  # of a target: to be met within it is to be met, however the sums are rounded
 _ALIKE = 1 << 17  # values of one weight that are divided at a rank sooner than put into buckets
+_LEAST = 1 << 12  # values of a chunk
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+class Entries(Protocol):
+    """The entries of one shard, as :class:`maboost.mirror.BaseMeasure` has them."""
+
+    comm: Communicator
+    threads: Threads
+    count: int
+
+    @property
+    def entries(self) -> Array: ...
 
 
 class LowerTail(NamedTuple):
@@ -56,18 +67,37 @@ def _bucket(value, low, factor, last):
 
 
 @kernel
-def _bucket_sums(values, weights, low, factor, weight_scale, moment_scale, sums):
-    """Folded sums of weight and of weight * value by bucket."""
-    last = sums.shape[0] - 1
-    for i in range(values.size):
-        bucket = _bucket(values[i], low, factor, last)
-        high, rest = split(weights[i], weight_scale[0], weight_scale[1], weight_scale[2])
-        sums[bucket, 0] += high
-        sums[bucket, 1] += rest
-        term = weights[i] * values[i]
+def _add_to_buckets(
+    values, weights, low, factor, weight_scale, moment_scale, sums, size, chunk, slot
+):
+    mine = sums[slot]
+    last = mine.shape[0] - 1
+    for i in range(chunk * size, min((chunk + 1) * size, values.size)):
+        bucket, weight = _bucket(values[i], low, factor, last), value_at(weights, i)
+        high, rest = split(weight, weight_scale[0], weight_scale[1], weight_scale[2])
+        mine[bucket, 0] += high
+        mine[bucket, 1] += rest
+        term = weight * values[i]
         high, rest = split(term, moment_scale[0], moment_scale[1], moment_scale[2])
-        sums[bucket, 2] += high
-        sums[bucket, 3] += rest
+        mine[bucket, 2] += high
+        mine[bucket, 3] += rest
+
+
+@kernel
+def _bucket_sums(team, values, weights, low, factor, weight_scale, moment_scale, buckets):
+    """Fixed-point sums of weight and of weight * value by bucket."""
+    chunks, size = chunks_of(team, values.size, 4 * _LEAST)
+    sums = np.zeros((slots(team) if chunks > 1 else 1, buckets, 4), dtype=np.int64)
+    parallel_for(
+        team,
+        chunks,
+        _add_to_buckets,
+        (values, weights, low, factor, weight_scale, moment_scale, sums, size),
+    )
+    total = sums[0]
+    for slot in range(1, sums.shape[0]):
+        total += sums[slot]
+    return total
 
 
 @kernel
@@ -95,10 +125,13 @@ def _in_bucket(values, low, factor, last, chosen, marks):
 
 
 @kernel
-def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
-    """Add folded sums of weight and of weight * value below `low`; mark what is from there to `high`."""
-    a, b, c, d = 0, 0, 0, 0
-    for i in range(values.size):
+def _below(
+    values, weights, low, high, weight_scale, moment_scale, size, marks, counts, sums, chunk, slot
+):
+    """Add sums of weight and of weight * value below `low`; mark the values from there to below `high`."""
+    a, b, c, d, n, first = 0, 0, 0, 0, 0, chunk * size
+    last = min(first + size, values.size)
+    for i in range(first, last):
         below = values[i] < low
         weight = value_at(weights, i) if below else 0.0
         high_part, rest = split_biased(weight, weight_scale[0], weight_scale[1], weight_scale[2])
@@ -108,28 +141,42 @@ def _below(values, weights, low, high, weight_scale, moment_scale, marks, sums):
         high_part, rest = split_biased(term, moment_scale[0], moment_scale[1], moment_scale[2])
         c += high_part
         d += rest
-        marks[i] = (not below) & (values[i] < high)
-    bias = values.size * BIAS
-    sums[0] += a - bias
-    sums[1] += b - bias
-    sums[2] += c - bias
-    sums[3] += d - bias
+        inside = (not below) & (values[i] < high)
+        marks[i] = inside
+        n += inside
+    bias, mine = (last - first) * BIAS, sums[slot]
+    mine[0] += a - bias
+    mine[1] += b - bias
+    mine[2] += c - bias
+    mine[3] += d - bias
+    counts[chunk] = n
 
 
 @kernel
-def _classify(values, weights, low, high, weight_scale, moment_scale):
+def _classify(team, values, weights, low, high, weight_scale, moment_scale):
     """The sums of :func:`_below`, and the entries that it marks."""
-    sums = np.zeros(4, dtype=np.int64)
-    rows, n = np.empty(values.size + 8, dtype=np.int32), np.int64(0)
-    marks = np.zeros(kernels.STRIP, dtype=np.uint8)
-    for start in range(0, values.size, kernels.STRIP):
-        stop = min(start + kernels.STRIP, values.size)
-        for i in range(stop - start, kernels.STRIP):
-            marks[i] = 0
-        some, their = values[start:stop], value_part(weights, start, stop)
-        _below(some, their, low, high, weight_scale, moment_scale, marks, sums)
-        n = kernels.append_marked(marks, start, rows, n)
-    return sums, kernels.entries_at(rows[:n], values, weights, 0.0)
+    chunks, size = chunks_of(team, values.size, _LEAST)
+    marks, counts = marks_for(values.size), np.empty(chunks, dtype=np.int64)
+    sums = np.zeros((slots(team), 8), dtype=np.int64)
+    parallel_for(
+        team,
+        chunks,
+        _below,
+        (values, weights, low, high, weight_scale, moment_scale, size, marks, counts, sums),
+    )
+    rows = list_marked(team, marks, counts, size)
+    return folded_slots(sums)[:4], marked_entries(rows, values, weights, 0.0)
+
+
+@kernel
+def _lowest_at_rank(values, level):
+    """How many values are below a level, and zeros in place of all others."""
+    count, lower = 0, np.zeros(values.size)
+    for i in range(values.size):
+        if values[i] < level:
+            count += 1
+            lower[i] = values[i]
+    return count, lower
 
 
 class _Open(NamedTuple):
@@ -179,10 +226,10 @@ class _Search:
             self.target,
             key=lambda j: value(high + (j + 1) * more, low + (j + 1) * rest),
         )
-        level, none = smallest(part.values, rank), part.values[:0]
-        lower = part.values < level
-        below = int(np.count_nonzero(lower)) * each
-        below[2:] = fold(weight * np.where(lower, part.values, 0.0), *self.moment_grid[:3])
+        level, none = _smallest(part.values, rank), part.values[:0]
+        count, lower = _lowest_at_rank(part.values, level)
+        below = count * each
+        below[2:] = fold(weight * lower, *self.moment_grid[:3])
         return _Open(none, none, level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
@@ -246,24 +293,17 @@ class _Search:
         """Sums of this shard below `low`, and its entries from there to below `high`."""
         values, weights = whole.values, whole.weights
 
-        def work(a: int, b: int) -> tuple[Integers, Array]:
-            found: tuple[Integers, Array] = _classify(
-                values[a:b], part_of(weights, slice(a, b)), low, high, *self.grids
-            )
-            return found
-
-        return joined(self.threads.over(values.size, work))
+        found: tuple[Integers, Array] = self.threads.run(
+            _classify, values, weights, low, high, *self.grids
+        )
+        return found
 
     def _bucketed(self, part: _Open, factor: float) -> Integers:
         """The sums of this shard by bucket."""
-        weights = _each(part.weights, part.values)
-
-        def work(a: int, b: int) -> Integers:
-            sums = np.zeros((_BUCKETS, 4), dtype=np.int64)
-            _bucket_sums(part.values[a:b], weights[a:b], part.low, factor, *self.grids, sums)
-            return sums
-
-        return self.threads.summed(part.values.size, work)
+        found: Integers = self.threads.run(
+            _bucket_sums, part.values, part.weights, part.low, factor, *self.grids, _BUCKETS
+        )
+        return found
 
     def _chosen(self, part: _Open, factor: float, sums: Integers) -> _Open:
         """The bucket of these sums in which the target is reached; all of it here if it is small."""
@@ -291,21 +331,19 @@ class _Search:
     ) -> tuple[NDArray[np.bool_], tuple[float, float]]:
         """Which values of this shard lie in the chosen bucket; minus the least and the largest of them."""
         values, marks = part.values, np.empty(part.values.size, dtype=bool)
-
-        def work(a: int, b: int) -> tuple[float, float]:
-            least, most = _in_bucket(
-                values[a:b], part.low, factor, _BUCKETS - 1, chosen, marks[a:b]
-            )
-            return -least, most
-
-        ends = np.max(self.threads.over(values.size, work), axis=0).tolist()
-        return marks, (ends[0], ends[1])
+        least, most = _in_bucket(values, part.low, factor, _BUCKETS - 1, chosen, marks)
+        return marks, (-least, most)
 
 
 def _same_weight(values: Array, weights: Array | float, comm: Communicator) -> float | None:
     """That of all values, where they have one, are all in this shard and not too many."""
     few = comm.size == 1 and 0 < values.size <= _ALIKE
     return weights if few and isinstance(weights, float) and weights > 0.0 else None
+
+
+def _smallest(values: Array, rank: int) -> float:
+    """Return the value that `rank` others precede in their order."""
+    return float(np.partition(values, rank)[rank])
 
 
 def _each(weights: Array | float, values: Array) -> Array:
@@ -318,7 +356,7 @@ def _guess(
 ) -> tuple[float, float]:
     """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
     pick = slice(0, values.size, max(values.size // _SAMPLE, 4))
-    some, theirs = values[pick], part_of(weights, pick)
+    some, theirs = values[pick], weights[pick] if isinstance(weights, np.ndarray) else weights
     each = count / some.size  # rows that a row of the sample stands for
     if isinstance(theirs, float):
         rank = min(math.ceil(target / (theirs * each)) - 1, some.size)
@@ -328,7 +366,7 @@ def _guess(
         rank = int(np.searchsorted(np.cumsum(theirs[order]) * each, target))
     blur = _DEVIATIONS * (1 + math.isqrt(rank * (some.size - rank) // some.size))
     low, high = rank - blur, rank + blur
-    at = smallest if isinstance(theirs, float) else lambda ordered, rank: float(ordered[rank])
+    at = _smallest if isinstance(theirs, float) else lambda ordered, rank: float(ordered[rank])
     return (
         at(some, low) if low >= 0 else -math.inf,
         at(some, high) if high < some.size else math.inf,
@@ -343,22 +381,17 @@ def _ends(
     extent: tuple[float, float] | None,
 ) -> list[float]:
     """Minus the least value, the largest value and the largest weight of a shard, unless they are known."""
-
-    def work(a: int, b: int) -> list[float]:
-        some, their = values[a:b], part_of(weights, slice(a, b))
-        least, most = extent or (np.min(some, initial=np.inf), np.max(some, initial=-np.inf))
-        return [-least, most, np.max(their, initial=-np.inf) if heaviest is None else heaviest]
-
-    known = extent is not None and heaviest is not None  # then no thread need be woken
-    found = [work(0, 0)] if known else threads.over(values.size, work)
-    return [max(parts) for parts in zip(*found, strict=True)]
+    least, most = extent or ends_of(values, threads)
+    if heaviest is None:
+        heaviest = weights if isinstance(weights, float) else ends_of(weights, threads)[1]
+    return [-least, most, heaviest]
 
 
 def lower_tail(
     values: Array,
     weights: Array | float,
     target: float,
-    measure: BaseMeasure,
+    measure: Entries,
     heaviest: float | None = None,
     extent: tuple[float, float] | None = None,
 ) -> LowerTail:

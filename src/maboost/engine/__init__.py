@@ -1,0 +1,1 @@
+"""The operations of mirror ascent, compiled and parallel: one file a geometry."""

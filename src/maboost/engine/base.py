@@ -1,0 +1,105 @@
+"""The operations that a booster needs of its rows, and the records that pass between them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.engine.leaf_codes import Direction, LeafCodes
+from maboost.mirror.ascent import AscentState, MirrorAscent, Moved
+from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.steps import Situation, Step
+
+__all__ = ["Engine", "Moments", "PendingStep", "Potentials", "StepResult"]
+
+Array = NDArray[np.float64]
+
+
+class PendingStep(NamedTuple):
+    """The dual point ``start + step * (direction - less) - shift``, which is not written yet."""
+
+    start: Array
+    direction: Direction
+    step: float
+    less: float
+    shift: float
+
+    @property
+    def rise(self) -> float:
+        """How far the entry rises that rises most, of a direction of leaf codes."""
+        assert isinstance(self.direction, LeafCodes)
+        return self.step * (float(self.direction.values.max()) - self.less) - self.shift
+
+
+class Potentials(NamedTuple):
+    """Integrals of theta u - phi(u), of dual u - phi(u), and of u, for the density u of a projection."""
+
+    theta: float
+    dual: float
+    mass: float
+
+
+class StepResult(NamedTuple):
+    """The projection of a dual point, the dual point of that projection, and the potentials there."""
+
+    density: Array
+    dual: Array
+    potentials: Potentials
+
+
+class Moments(Protocol):
+    """What Newton's method asks of the rows for one direction.
+
+    Attributes
+    ----------
+    clipped : bool
+        Whether a density was beyond the grid of the last sums.
+    by_factors : bool
+        Whether a step from here multiplies densities by the factors of their codes, until caps hold them.
+    """
+
+    clipped: bool
+    by_factors: bool
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        """Mass and loss of the next distribution, and the three moments of the Hessian."""
+
+
+class Engine(Protocol):
+    """Mirror ascent over the rows of one shard.
+
+    Attributes
+    ----------
+    ascent : MirrorAscent
+        The geometry, the set and the update.
+    measure : BaseMeasure
+    """
+
+    ascent: MirrorAscent
+    measure: BaseMeasure
+
+    def start(self) -> AscentState:
+        """Return the base measure, projected onto the domain."""
+
+    def edge(self, state: AscentState, direction: Direction) -> float:
+        """Return the edge of the hypothesis that has this loss vector."""
+
+    def corrective_step(self, situation: Situation) -> Step | None:
+        """Return the step of largest gain; None where only a bracketed search finds it."""
+
+    def shift_after(
+        self, situation: Situation, share: float, step: float, shift: float | None
+    ) -> float | None:
+        """Return the projection's shift after a share of a step; None where only the projection finds it."""
+
+    def move(
+        self,
+        state: AscentState,
+        direction: Direction,
+        step: float,
+        l1: float = 0.0,
+        guess: float | None = None,
+    ) -> Moved:
+        """Return the state after a step, and its certified gain."""

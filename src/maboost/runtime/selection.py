@@ -1,0 +1,87 @@
+"""Picking the few entries that a pass has marked out of many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maboost.runtime.entries import value_at
+from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
+
+__all__ = ["list_marked", "marked_entries", "marks_for", "places_of_positive"]
+
+_LEAST = 1 << 13  # entries of a chunk
+
+
+@kernel
+def marks_for(n):
+    """Room for a mark an entry, in whole words."""
+    marks = np.empty((n + 7) // 8 * 8, dtype=np.uint8)
+    for i in range(n, marks.size):
+        marks[i] = 0
+    return marks
+
+
+@kernel
+def _write_places(marks, offsets, size, rows, chunk, slot):
+    """Look at eight marks at a time, since nearly all are zero."""
+    n = offsets[chunk]
+    if n == offsets[chunk + 1]:
+        return
+    first = chunk * size
+    words = marks[first : min(first + size, marks.size)].view(np.uint64)
+    for word in range(words.size):
+        if words[word] != 0:
+            for i in range(first + 8 * word, first + 8 * word + 8):
+                if marks[i]:
+                    rows[n] = i
+                    n += 1
+
+
+@kernel
+def list_marked(team, marks, counts, size):
+    """The places of all marks, rising; `counts` has how many there are in each chunk of `size` entries.
+
+    `marks` is from :func:`marks_for`, and `size` a multiple of eight unless there is one chunk.
+    """
+    offsets = np.zeros(counts.size + 1, dtype=np.int64)
+    for chunk in range(counts.size):
+        offsets[chunk + 1] = offsets[chunk] + counts[chunk]
+    rows = np.empty(offsets[counts.size], dtype=np.int64)
+    if counts.size == 1:
+        size = marks.size
+    parallel_for(team, counts.size, _write_places, (marks, offsets, size, rows))
+    return rows
+
+
+@kernel
+def marked_entries(rows, values, base, caps):
+    """These entries' values, bases and caps, as the rows of a small array."""
+    found = np.empty((3, rows.size))
+    for j in range(rows.size):
+        i = rows[j]
+        found[0, j] = values[i]
+        found[1, j] = value_at(base, i)
+        found[2, j] = value_at(caps, i)
+    return found
+
+
+@kernel
+def _mark_positive(values, marks, counts, size, chunk, slot):
+    n = 0
+    for i in range(chunk * size, min((chunk + 1) * size, values.size)):
+        positive = values[i] > 0.0
+        marks[i] = positive
+        n += positive
+    counts[chunk] = n
+
+
+@kernel
+def places_of_positive(team, values):
+    """The places of positive values, rising; None where all are."""
+    chunks, size = chunks_of(team, values.size, _LEAST)
+    marks, counts = marks_for(values.size), np.empty(chunks, dtype=np.int64)
+    parallel_for(team, chunks, _mark_positive, (values, marks, counts, size))
+    if counts.sum() == values.size:
+        return None
+    return list_marked(team, marks, counts, size)
