@@ -22,53 +22,22 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 import xgboost
+from own_rounds import Prepared, run_of
 from peers import REST, LightGBM, XGBoost, adaboost_round, rounds_of, table
 
 from maboost import MABoostClassifier, SmoothBoostClassifier
-from maboost.boosting import Booster, Game, Run, maboost, smooth, sparseboost
+from maboost.boosting import maboost, smooth, sparseboost
 from maboost.learners.tree.grower import GrowthRules
-from maboost.learners.tree.learner import TreeLearner
-from maboost.mirror import BaseMeasure
-from maboost.runtime.threads import Threads
 
 DOCS = Path(__file__).parent.parent / "docs"
 THREADS = 2
-
-
-class Prepared:
-    """A learner whose rows are binned already, so that several runs share them."""
-
-    closed_under_negation, takes_costs = False, True
-
-    def __init__(
-        self, X: np.ndarray, y: np.ndarray, rules: GrowthRules, like: Prepared | None = None
-    ) -> None:
-        learner = TreeLearner(rules, threads=Threads(THREADS))
-        if like is None:
-            self.producer = learner.prepare(X, y, int(y.max()) + 1)
-        else:
-            from maboost.learners.tree.learner import TreeProducer
-
-            shared = like.producer
-            self.producer = TreeProducer(learner, shared.data, shared.labels, shared.n_classes)
-        self.exact = learner.exact
-
-    def prepare(self, *_: object) -> object:
-        return self.producer
-
-
-def run_of(booster: Booster, learner: Prepared, y: np.ndarray) -> Run:
-    n, classes = len(y), int(y.max()) + 1
-    measure = BaseMeasure(np.ones(n), classes - 1, threads=Threads(THREADS))
-    random_state = np.random.RandomState(0)
-    return Run(booster, learner, None, Game(y, classes), np.ones(n), measure, random_state)
 
 
 def dense_rounds(rows: int, repeats: int) -> list[str]:
     lines = two_classes(rows, repeats)
     # peers grow a tree a class, we one that answers for all
     many = table(rows, 50, classes=5)
-    learner = Prepared(*many, GrowthRules(max_depth=3))
+    learner = Prepared(*many, GrowthRules(max_depth=3), THREADS)
     return [*lines, round_line("depth 3, five classes", 1.0, many, learner, 3, 8, repeats)]
 
 
@@ -80,7 +49,7 @@ def two_classes(rows: int, repeats: int) -> list[str]:
         ("stumps", 1, 2, 0.6), ("depth 3", 3, 8, 0.8), ("depth 6", 6, 64, 1.0), ("31 leaves", None, 31, 1.0),
     ):  # fmt: skip
         rules = GrowthRules(max_depth=depth, max_leaf_nodes=None if depth else leaves)
-        learner = Prepared(X, y, rules, base)
+        learner = Prepared(X, y, rules, THREADS, base)
         base = base or learner
         lines.append(round_line(name, aim, (X, y), learner, depth, leaves, repeats))
     return lines
@@ -99,7 +68,7 @@ def round_line(
     X, y = data
     runs: dict[str, Callable[[], object]] = {}
     for label, booster in (("MABoost", maboost()), ("smooth", smooth(4.0))):
-        run = run_of(booster, learner, y)
+        run = run_of(booster, learner, y, THREADS)
         runs[label] = lambda run=run: next(run)
     for peer in (LightGBM, XGBoost):
         runs[peer.name] = peer(X, y, THREADS, depth, leaves).round
@@ -132,8 +101,8 @@ class Stopwatch:
 def share_not_tree(rows: int, rounds: int = 12) -> str:
     """How much of a smooth depth-3 round is step, projection and certificate."""
     X, y = table(rows, 50)
-    learner = Prepared(X, y, GrowthRules(max_depth=3))
-    run = run_of(smooth(4.0), learner, y)
+    learner = Prepared(X, y, GrowthRules(max_depth=3), THREADS)
+    run = run_of(smooth(4.0), learner, y, THREADS)
     for _ in range(3):
         next(run)
     watch = Stopwatch(learner)
@@ -147,8 +116,8 @@ def share_not_tree(rows: int, rounds: int = 12) -> str:
 def sparse_rounds(rows: int) -> list[str]:
     """A round on a distribution with a tenth of the rows, against a dense one."""
     X, y = table(rows, 50)
-    base = Prepared(X, y, GrowthRules(max_depth=1))
-    deep = Prepared(X, y, GrowthRules(max_depth=6), base)
+    base = Prepared(X, y, GrowthRules(max_depth=1), THREADS)
+    deep = Prepared(X, y, GrowthRules(max_depth=6), THREADS, base)
     return [
         sparse_round(y, base, f"stumps, {rows:.0e} x 50", 0.25),
         sparse_round(y, deep, "depth 6", None),
@@ -157,8 +126,8 @@ def sparse_rounds(rows: int) -> list[str]:
 
 def sparse_round(y: np.ndarray, learner: Prepared, name: str, aim: float | None) -> str:
     rows = len(y)
-    dense = run_of(sparseboost(), learner, y)
-    sparse = run_of(sparseboost(), learner, y)
+    dense = run_of(sparseboost(), learner, y, THREADS)
+    sparse = run_of(sparseboost(), learner, y, THREADS)
     for run in (dense, sparse):
         next(run)
     keep = np.zeros(rows)
@@ -220,7 +189,9 @@ def whole_fits(rows: int, rounds: int = 100) -> str:
 
 def against_adaboost() -> str:
     X, y = table(100_000, 50)
-    run = run_of(maboost(), Prepared(X, y, GrowthRules(max_depth=1, votes=True)), y)
+    run = run_of(
+        maboost(), Prepared(X, y, GrowthRules(max_depth=1, votes=True), THREADS), y, THREADS
+    )
     ours = rounds_of({"ours": lambda: next(run)}, 15)["ours"]
     return f"| stumps, 1e5 x 50, against scikit-learn's AdaBoost | {ours / adaboost_round(X, y):.4f} | 0.01 |"
 
@@ -329,7 +300,7 @@ def growth(rows: int) -> dict[str, list[tuple[int, float, float]]]:
     cases += [("features", 10**5, f) for f in (10, 50, 200, 500)]
     for kind, n, f in cases:
         X, y = table(n, f)
-        run = run_of(smooth(4.0), Prepared(X, y, GrowthRules(max_depth=3)), y)
+        run = run_of(smooth(4.0), Prepared(X, y, GrowthRules(max_depth=3), THREADS), y, THREADS)
         t = rounds_of(
             {"ours": lambda run=run: next(run), "light": LightGBM(X, y, THREADS, 3, 8).round},
             5 if n * f > 10**7 else 40, 2,

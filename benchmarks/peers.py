@@ -7,9 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
-import xgboost as xgb
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -33,20 +31,29 @@ def objective(y: np.ndarray, two: str, more: str) -> dict[str, Any]:
 
 
 class LightGBM:
-    """Rounds of LightGBM on a prepared data set."""
+    """Rounds of LightGBM; `data` is the prepared data of another one."""
 
     name = "LightGBM"
 
     def __init__(
-        self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        threads: int,
+        depth: int | None,
+        leaves: int,
+        data: Any = None,
     ) -> None:
+        import lightgbm as lgb
+
         params = objective(y, "binary", "multiclass") | {
             "verbosity": -1, "num_threads": threads, "max_bin": 255,
             "num_leaves": leaves, "max_depth": depth or -1, "min_data_in_leaf": 1,
             "min_sum_hessian_in_leaf": 0.0, "feature_pre_filter": False, "deterministic": True,
             "force_row_wise": True, "learning_rate": 0.1,
         }  # fmt: skip
-        self.booster = lgb.Booster(params, lgb.Dataset(X, y, params=params))
+        self.data = lgb.Dataset(X, y, params=params) if data is None else data
+        self.booster = lgb.Booster(params, self.data)
 
     def round(self) -> None:
         self.booster.update()
@@ -58,9 +65,19 @@ class XGBoost:
     name = "XGBoost"
 
     def __init__(
-        self, X: np.ndarray, y: np.ndarray, threads: int, depth: int | None, leaves: int
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        threads: int,
+        depth: int | None,
+        leaves: int,
+        data: Any = None,
     ) -> None:
-        self.data = xgb.QuantileDMatrix(X, y, max_bin=255, nthread=threads)
+        import xgboost as xgb
+
+        self.data = (
+            xgb.QuantileDMatrix(X, y, max_bin=255, nthread=threads) if data is None else data
+        )
         params = objective(y, "binary:logistic", "multi:softprob") | {
             "tree_method": "hist", "max_bin": 255,
             "nthread": threads, "max_depth": depth or 0, "min_child_weight": 0.0, "eta": 0.1,
