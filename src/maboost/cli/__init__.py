@@ -18,8 +18,8 @@ except ImportError as error:  # pragma: no cover
 import maboost
 from maboost.cli.certifying import certify
 from maboost.cli.demo import demo
+from maboost.cli.model_commands import evaluate, inspect, predict
 from maboost.cli.training import train
-from maboost.cli.using import evaluate, inspect, predict
 from maboost.runtime.text import escaped
 
 __all__ = ["main"]

@@ -12,11 +12,18 @@ import numpy as np
 
 import maboost
 from maboost.certification import Certification, CertifiedError
-from maboost.cli.common import decimal_option, is_number, plain, say, some, told_in_a_line
-from maboost.cli.using import labelled_rows, model_and_columns
+from maboost.cli.console import (
+    decimal_option,
+    is_number,
+    json_value,
+    print_lines,
+    report_errors,
+    shortened,
+)
+from maboost.cli.model_commands import labelled_rows, model_and_columns
 from maboost.data.files import TableError
 
-__all__ = ["certified", "certify", "facts", "group_names"]
+__all__ = ["certification_json", "certify", "certify_with_notes", "group_names"]
 
 VIOLATED = 1
 
@@ -53,7 +60,7 @@ VIOLATED = 1
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @decimal_option
-@told_in_a_line
+@report_errors
 def certify(
     model: Path,
     data: Path,
@@ -78,7 +85,7 @@ def certify(
     groups = None if group is None else group_names("--group", group, table.column(group))
     classes = fitted.classes_.tolist()
     known = [] if groups is None else sorted(set(groups.tolist()))
-    found = certified(
+    found = certify_with_notes(
         fitted,
         table.select(trained.features),
         y,
@@ -88,21 +95,21 @@ def certify(
         flip_rates=_flip_rates(flip_rates, classes),
     )
     if as_json:
-        click.echo(json.dumps(facts(found), indent=2))
+        click.echo(json.dumps(certification_json(found), indent=2))
     else:
-        say(*str(found).splitlines())
+        print_lines(*str(found).splitlines())
     if found.limits_violated:
         raise SystemExit(VIOLATED)
 
 
-def certified(*args: Any, **options: Any) -> Certification:
+def certify_with_notes(*args: Any, **options: Any) -> Certification:
     """What :func:`maboost.certify` finds; its warnings are lines on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found: Certification = maboost.certify(*args, **options)
     for warning in caught:
         if issubclass(warning.category, UserWarning):
-            say(f"maboost: {warning.message}", err=True)
+            print_lines(f"maboost: {warning.message}", err=True)
     return found
 
 
@@ -116,13 +123,13 @@ def group_names(option: str, name: str, column: Any) -> np.ndarray[Any, Any]:
     return np.array([str(value) for value in column.to_pylist()])
 
 
-def facts(found: Certification) -> dict[str, Any]:
+def certification_json(found: Certification) -> dict[str, Any]:
     """A certification for JSON."""
 
     def told(error: CertifiedError) -> dict[str, Any]:
         return {
             "rows": error.rows,
-            "estimate": plain(error.estimate),
+            "estimate": json_value(error.estimate),
             "lower": error.lower,
             "upper": error.upper,
             "limit": error.limit,
@@ -157,7 +164,7 @@ def _limit(text: str, groups: list[str], classes: list[Any]) -> tuple[Any, float
     if colon and kind == "class":
         return ("class", _class("--limit", text, rest, classes)), float(value)
     there = ["overall", *groups, *(f"class:{label}" for label in classes)]
-    raise TableError(f"--limit {text}: there is no {name!r}; there are {some(there)}")
+    raise TableError(f"--limit {text}: there is no {name!r}; there are {shortened(there)}")
 
 
 def _flip_rates(texts: tuple[str, ...], classes: list[Any]) -> Any:
@@ -180,6 +187,6 @@ def _class(option: str, text: str, name: str, classes: list[Any]) -> Any:
     by_name: dict[str, Any] = {str(label): label for label in classes}
     if name not in by_name:
         raise TableError(
-            f"{option} {text}: {name!r} is no class of the model; the classes are {some(list(by_name))}"
+            f"{option} {text}: {name!r} is no class of the model; the classes are {shortened(list(by_name))}"
         )
     return by_name[name]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.cli.common import is_number, some
+from maboost.cli.console import is_number, shortened
 from maboost.data.files import TableError, read_table
 
 __all__ = [
@@ -226,7 +226,7 @@ class TrainedColumns:
             shown = {v for v in strange if not self._looks_known(v)} or strange
             raise TableError(
                 f"{path}: {name!r} has labels that were not in the training: "
-                f"{some(sorted(map(str, shown)), 5)}"
+                f"{shortened(sorted(map(str, shown)), 5)}"
             )
         return np.array([known[value] for value in values], dtype=self.classes.dtype)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maboost
-from maboost.cli.common import say, told_in_a_line
+from maboost.cli.console import print_lines, report_errors
 
 __all__ = ["demo"]
 
@@ -61,12 +61,12 @@ def _fitted(split: _Split, seed: int) -> dict[str, Any]:
     show_default=True,
     help="Where to write.",
 )
-@told_in_a_line
+@report_errors
 def demo(folder: Path) -> None:
     """Train on bundled data with planted label noise; write the model and the report."""
     splits = [_split(seed) for seed in range(SPLITS)]
     models = [_fitted(split, seed) for seed, split in enumerate(splits)]
-    say(
+    print_lines(
         f"Breast cancer data, {NOISE:.0%} of the training labels flipped.",
         f"Mean error on clean test labels over {SPLITS} random splits after 100 rounds, and its range: "
         "one split is noise.",
@@ -79,12 +79,12 @@ def demo(folder: Path) -> None:
         for name in models[0]
     }
     for name, found in errors.items():
-        say(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
+        print_lines(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
     first, model = splits[0], models[0][OURS]
-    say("", f"The first split: {len(first.noisy)} training rows.")
+    print_lines("", f"The first split: {len(first.noisy)} training rows.")
     suspects = model.suspect_labels()
     issues = suspects.index[suspects["is_label_issue"]]
-    say(
+    print_lines(
         f"{len(issues)} labels look wrong; {first.flipped[issues].sum()} of them were flipped, of "
         f"{first.flipped.sum()} in all.",
         "",
@@ -98,4 +98,4 @@ def demo(folder: Path) -> None:
         y_test=first.y_test,
         title="Breast cancer, a fifth of the labels flipped",
     )  # fmt: skip
-    say(f"model   {folder / 'model.maboost'}", f"report  {folder / 'report.html'}")
+    print_lines(f"model   {folder / 'model.maboost'}", f"report  {folder / 'report.html'}")

@@ -15,9 +15,9 @@ from rich.text import Text
 
 import maboost
 from maboost.certification import Certification
-from maboost.cli import checkpoints, class_weights, flip_rates
-from maboost.cli.boosters import BOOSTERS, booster, booster_name
-from maboost.cli.certifying import certified, facts
+from maboost.cli import checkpoint_options, class_weight_options, flip_rate_options
+from maboost.cli.certifying import certification_json, certify_with_notes
+from maboost.cli.classifier_options import BOOSTERS, booster, booster_name
 from maboost.cli.columns import (
     NUMBERS,
     TEXT,
@@ -27,21 +27,21 @@ from maboost.cli.columns import (
     kind_of,
     numbers_as_text,
 )
-from maboost.cli.common import (
+from maboost.cli.config_file import configured
+from maboost.cli.console import (
     INTERRUPTED,
-    check_apart,
-    check_there,
+    check_columns,
+    check_different_files,
     check_writable,
     decimal_option,
     find_target,
     is_number,
+    print_lines,
+    report_errors,
     safe_csv_option,
-    say,
-    some,
-    told_in_a_line,
+    shortened,
 )
-from maboost.cli.configuration import configured
-from maboost.cli.summary import show, summary
+from maboost.cli.training_summary import print_summary, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
@@ -152,24 +152,28 @@ __all__ = ["train"]
     help="TOML file with these options (rounds = 50, ...); the command line wins.",
 )
 @click.pass_context
-@told_in_a_line
+@report_errors
 def train(context: click.Context, data: Path, config: Path | None, **options: Any) -> None:
     """Train a booster on DATA (CSV or Parquet)."""
     if config is not None:
         options = configured(context, config, options)
     written = _written(options)
-    factors = class_weights.parsed(options["class_weight"])
+    factors = class_weight_options.parse(options["class_weight"])
     by_source = booster_name(options) == "combined"
-    rates = flip_rates.parsed(options["flip_rates"], by_source)
-    check_apart({"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written)
+    rates = flip_rate_options.parse(options["flip_rates"], by_source)
+    check_different_files(
+        {"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written
+    )
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
     table = read_table(data, options["decimal"], lambda name: name in text)
     job = _Job(data, table, options)
     job.set_aside(options["certify"], options["seed"])
     classes = np.unique(job.y).tolist()
-    model.set_params(class_weight=class_weights.of_classes(factors, classes, job.target))
-    model.set_params(flip_rates=flip_rates.of_classes(rates, classes, job.target, by_source))
+    model.set_params(class_weight=class_weight_options.for_classes(factors, classes, job.target))
+    model.set_params(
+        flip_rates=flip_rate_options.for_classes(rates, classes, job.target, by_source)
+    )
     if not options["as_json"]:
         job.describe(data)
     if not (options["quiet"] or options["as_json"]):
@@ -181,10 +185,12 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
     )
     if options["as_json"]:
-        first = {} if certification is None else {"certification": facts(certification)}
+        first = (
+            {} if certification is None else {"certification": certification_json(certification)}
+        )
         click.echo(json.dumps(first | found, indent=2))
     else:
-        show(found, certification)
+        print_summary(found, certification)
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
@@ -202,7 +208,7 @@ def _written(options: dict[str, Any]) -> dict[str, Path | None]:
                 "--safe-csv needs --suspects FILE.csv: no other file of a training is CSV"
             )
         check_safe_csv("--suspects", options["suspects"])
-    checkpoints.check(options)
+    checkpoint_options.check(options)
     if options["certify"] is not None and not 0.0 < options["certify"] < 1.0:
         raise TableError(f"--certify {options['certify']:g} must be a share between 0 and 1")
     return written
@@ -271,14 +277,14 @@ class _Job:
         categorical = options["categorical"]
         self.target, self.inferred = self._target(table.column_names, {*left_out, *categorical})
         named = (self.target, *self.roles.values(), *options["drop"], *categorical)
-        check_there(named, table.column_names)
+        check_columns(named, table.column_names)
         self._check_categorical()
         table = numbers_as_text(data, table, categorical, options["decimal"])
         left_out.add(self.target)
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:
             raise TableError(
-                f"no column is left to learn from: the columns are {some(table.column_names)}, and the "
+                f"no column is left to learn from: the columns are {shortened(table.column_names)}, and the "
                 f"target is {self.target!r}. Columns are separated by commas, semicolons or tabs"
             )
         self.X, self.y = table.select(self.features), self._labels(table)
@@ -325,7 +331,11 @@ class _Job:
 
     def certification(self, model: Any, flip_rates: Any) -> Certification | None:
         """Bounds of the error on the rows that were set aside; against true labels if flip rates are given."""
-        return None if self.fresh is None else certified(model, **self.fresh, flip_rates=flip_rates)
+        return (
+            None
+            if self.fresh is None
+            else certify_with_notes(model, **self.fresh, flip_rates=flip_rates)
+        )
 
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
         """The column to predict: not one that is dropped, or that holds the weights."""
@@ -431,7 +441,7 @@ class _Job:
         unlimited = sorted(sources - set(limits))
         if unlimited and (limits or not self.options["flip_rates"]):
             raise TableError(
-                f"{column} has sources without a --domain-limit: {some(unlimited)}; give each "
+                f"{column} has sources without a --domain-limit: {shortened(unlimited)}; give each "
                 "NAME=LIMIT, or NAME=none for one that must be right"
             )
         for name in sorted(set(limits) - sources):
@@ -455,11 +465,11 @@ class _Job:
             empty = column.null_count == len(column)
             kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
-            tell(f"{kind:<9} {some(names)}")
+            tell(f"{kind:<9} {shortened(names)}")
         if self.fresh is not None:
             tell(f"set aside {self.fresh['X'].num_rows} more rows for the certificate")
         if self.options["checkpoint"] is not None:
-            tell(f"checkpoint {checkpoints.told(self.options)}")
+            tell(f"checkpoint {checkpoint_options.description(self.options)}")
 
     def fit(self, model: Any) -> bool:
         """Fit the model; returns whether training was interrupted."""
@@ -471,5 +481,5 @@ class _Job:
                 raise TableError(in_options(str(error))) from error
         notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
         for note in notes:
-            say(f"maboost: {' '.join(in_options(note).split())}", err=True)
+            print_lines(f"maboost: {' '.join(in_options(note).split())}", err=True)
         return any(note.startswith("interrupted") for note in notes)

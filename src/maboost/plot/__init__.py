@@ -3,13 +3,13 @@
 Needs matplotlib: ``pip install 'maboost[plot]'``.
 """
 
-from maboost.plot.bounds import BoundDisplay
-from maboost.plot.certification import CertificationDisplay
-from maboost.plot.distribution import DistributionDisplay
-from maboost.plot.importance import FeatureImportanceDisplay
-from maboost.plot.margins import MarginDisplay
-from maboost.plot.sources import DomainErrorDisplay
-from maboost.plot.suspects import SuspectLabelsDisplay
+from maboost.plot.bound_display import BoundDisplay
+from maboost.plot.certification_display import CertificationDisplay
+from maboost.plot.distribution_display import DistributionDisplay
+from maboost.plot.domain_error_display import DomainErrorDisplay
+from maboost.plot.importance_display import FeatureImportanceDisplay
+from maboost.plot.margin_display import MarginDisplay
+from maboost.plot.suspect_label_display import SuspectLabelsDisplay
 
 __all__ = [
     "BoundDisplay",

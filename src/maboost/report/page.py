@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from maboost._version import __version__
-from maboost.report import labels, rounds, sections, summary
+from maboost.report import round_sections, row_sections, sections, summary
 from maboost.report.blocks import Section
 from maboost.report.subject import Subject
 
@@ -45,11 +45,11 @@ def _sections(subject: Subject) -> list[Section]:
     found = [
         sections.certification_section(subject),
         sections.data_section(subject),
-        rounds.error_section(subject),
-        labels.margin_section(subject),
-        rounds.distribution_section(subject),
-        rounds.source_section(subject),
-        labels.suspect_section(subject),
+        round_sections.error_section(subject),
+        row_sections.margin_section(subject),
+        round_sections.distribution_section(subject),
+        round_sections.source_section(subject),
+        row_sections.suspect_section(subject),
         sections.importance_section(subject),
         sections.certificate_section(subject),
         sections.parameter_section(subject, _versions()),

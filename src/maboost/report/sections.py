@@ -155,7 +155,7 @@ def _columns(subject: Subject, training: LabelledRows) -> list[Any]:
 def _column_table(subject: Subject, training: LabelledRows, shown: Sequence[int]) -> Table:
     rows = []
     for j in shown:
-        facts = training.rows.facts(j)
+        facts = training.rows.statistics(j)
         common = Cell(MISSING, "", "missing") if facts.commonest is None else cell(facts.commonest)
         rows.append(
             [

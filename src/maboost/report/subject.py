@@ -15,7 +15,7 @@ from maboost.certification import Certification, certify
 from maboost.data.stored import refuse_stored
 from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.weights import row_weights
-from maboost.report.rows import Rows, rows_of
+from maboost.report.table_views import TableView, table_view
 
 __all__ = ["LabelledRows", "Subject", "TestRows", "fitted_booster"]
 
@@ -51,7 +51,7 @@ class LabelledRows:
 
     X: Any
     y: NDArray[Any]
-    rows: Rows
+    rows: TableView
     weight: Array
     weighted: bool
 
@@ -168,7 +168,7 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
     if X is None or y is None:
         raise ValueError("X and y go together: give both or neither")
     _refuse_elsewhere("X", X)
-    rows, labels = rows_of(X), np.asarray(label_array(y))
+    rows, labels = table_view(X), np.asarray(label_array(y))
     _check_length("y", labels, "X", rows)
     _check_width("X", rows, model)
     remembered = vars(model).get("_distribution")
@@ -212,7 +212,7 @@ def _refuse_elsewhere(name: str, X: Any) -> None:
         )
 
 
-def _check_length(name: str, labels: NDArray[Any], of: str, rows: Rows) -> None:
+def _check_length(name: str, labels: NDArray[Any], of: str, rows: TableView) -> None:
     if labels.shape != (rows.shape[0],):
         raise ValueError(
             f"{name} must have one label for each of the {rows.shape[0]} rows of {of}, got shape "
@@ -220,7 +220,7 @@ def _check_length(name: str, labels: NDArray[Any], of: str, rows: Rows) -> None:
         )
 
 
-def _check_width(name: str, rows: Rows, model: Any) -> None:
+def _check_width(name: str, rows: TableView, model: Any) -> None:
     if rows.shape[1] != model.n_features_in_:
         raise ValueError(
             f"{name} has {rows.shape[1]} features, but the model was fitted on {model.n_features_in_}"
@@ -234,7 +234,7 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
     if X is None or y is None:
         raise ValueError("X_test and y_test go together: give both or neither")
     _refuse_elsewhere("X_test", X)
-    rows, labels = rows_of(X), np.asarray(label_array(y, "y_test"))
+    rows, labels = table_view(X), np.asarray(label_array(y, "y_test"))
     _check_length("y_test", labels, "X_test", rows)
     _check_width("X_test", rows, model)
     if not len(labels):

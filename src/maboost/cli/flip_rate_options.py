@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from maboost.cli.class_weights import by_class
-from maboost.cli.common import is_number
+from maboost.cli.class_weight_options import by_class
+from maboost.cli.console import is_number
 from maboost.data.files import TableError
 
-__all__ = ["FlipRates", "of_classes", "parsed"]
+__all__ = ["FlipRates", "for_classes", "parse"]
 
 FlipRates = dict[str, float] | float | None
 
 
-def parsed(texts: tuple[str, ...], by_source: bool) -> FlipRates:
+def parse(texts: tuple[str, ...], by_source: bool) -> FlipRates:
     """Rates by the text before the last ``=``, one rate, or nothing; other texts are refused.
 
     The keys are classes, or sources.
@@ -43,7 +43,7 @@ def _rate(rate: str, text: str) -> float:
     return float(rate)
 
 
-def of_classes(
+def for_classes(
     rates: FlipRates, classes: list[Any], target: str, by_source: bool
 ) -> dict[Any, float] | float | None:
     """The parameter `flip_rates`: the same rates by the classes themselves, or by source."""

@@ -1,20 +1,20 @@
-"""The weights of classes that ``maboost train`` is told: balanced, or a factor for some of them."""
+"""The weights of classes that ``maboost train`` is description: balanced, or a factor for some of them."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from maboost.cli.common import is_number, some
+from maboost.cli.console import is_number, shortened
 from maboost.data.files import TableError
 
-__all__ = ["Factors", "by_class", "of_classes", "parsed"]
+__all__ = ["Factors", "by_class", "for_classes", "parse"]
 
 BALANCED = "balanced"
 Factors = dict[str, float] | str | None
 
 
-def parsed(texts: tuple[str, ...]) -> Factors:
+def parse(texts: tuple[str, ...]) -> Factors:
     """Factors by the text of labels, ``"balanced"`` or nothing; what is none of them is refused."""
     if not texts:
         return None
@@ -45,7 +45,7 @@ def _pair(text: str) -> tuple[str, float]:
     return label, float(factor)
 
 
-def of_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, float] | str | None:
+def for_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, float] | str | None:
     """The parameter `class_weight`: the same factors by the classes themselves."""
     if factors is None or isinstance(factors, str):
         return factors
@@ -62,7 +62,7 @@ def by_class(
         if not called:
             raise TableError(
                 f"{option} {label}={number:g} names a class that the target {target!r} has not; it "
-                f"has {some([str(c) for c in classes], 5)}"
+                f"has {shortened([str(c) for c in classes], 5)}"
             )
         if called[0] in found:
             raise TableError(

@@ -1,6 +1,6 @@
 """What the commands share: lines and tables for a person, errors, column names, numbers for JSON.
 
-Everything for a person is printed by :func:`say`, :func:`show_table` or a console that gets `escaped` text,
+Everything for a person is printed by :func:`print_lines`, :func:`print_table` or a console that gets `escaped` text,
 since names and labels come from files.
 """
 
@@ -24,19 +24,19 @@ from maboost.runtime.text import escaped
 
 __all__ = [
     "INTERRUPTED",
-    "Problem",
-    "check_apart",
-    "check_there",
+    "InputError",
+    "check_columns",
+    "check_different_files",
     "check_writable",
     "decimal_option",
     "find_target",
     "is_number",
-    "plain",
+    "json_value",
+    "print_lines",
+    "print_table",
+    "report_errors",
     "safe_csv_option",
-    "say",
-    "show_table",
-    "some",
-    "told_in_a_line",
+    "shortened",
 ]
 
 TARGETS = ("target", "label", "class", "y", "outcome")
@@ -59,23 +59,23 @@ safe_csv_option = click.option(
 )
 
 
-def say(*lines: str, err: bool = False) -> None:
+def print_lines(*lines: str, err: bool = False) -> None:
     """Print lines; control characters in them, line ends included, are shown as escapes."""
     for line in lines:
         click.echo(escaped(line), err=err)
 
 
-class Problem(click.ClickException):
+class InputError(click.ClickException):
     """Bad input: one line, exit code 2."""
 
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        say(f"maboost: {self.format_message()}", err=True)
+        print_lines(f"maboost: {self.format_message()}", err=True)
 
 
-def told_in_a_line(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a user can cause into a :class:`Problem`; nobody sees a traceback for a bad file."""
+def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a user can cause into a :class:`InputError`; nobody sees a traceback for a bad file."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
@@ -85,9 +85,11 @@ def told_in_a_line(command: Callable[..., Any]) -> Callable[..., Any]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except (ValueError, OSError, MemoryError, ImportError) as error:
-            raise Problem(" ".join(str(error).split())) from error
+            raise InputError(" ".join(str(error).split())) from error
         except KeyboardInterrupt:
-            say("maboost: interrupted before the first round; nothing was written", err=True)
+            print_lines(
+                "maboost: interrupted before the first round; nothing was written", err=True
+            )
             raise SystemExit(INTERRUPTED) from None
 
     return run
@@ -104,7 +106,7 @@ def check_writable(path: Path | None, option: str) -> None:
         raise TableError(f"{option} {path}: cannot be written")
 
 
-def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+def check_different_files(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
     """Refuse to write over a file that is read, and two things to one file; by what they are called."""
     known = {path.resolve(): name for name, path in read.items() if path is not None}
     for option, path in written.items():
@@ -112,11 +114,11 @@ def check_apart(read: dict[str, Path | None], written: dict[str, Path | None]) -
             raise TableError(f"{option} {path} is the file of {other}: give another path")
 
 
-def check_there(asked: Iterable[str], names: list[str]) -> None:
+def check_columns(asked: Iterable[str], names: list[str]) -> None:
     """Refuse names of columns that a table has not."""
     for name in asked:
         if name not in names:
-            raise TableError(f"there is no column {name!r}; there are {some(names)}")
+            raise TableError(f"there is no column {name!r}; there are {shortened(names)}")
 
 
 def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
@@ -130,13 +132,13 @@ def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
     return names[-1], "inferred: the last column"
 
 
-def some(names: list[str], most: int = 12) -> str:
+def shortened(names: list[str], most: int = 12) -> str:
     """The first names, and how many there are; quoted where their ends would not be seen."""
     shown = [name if name and name == name.strip() else repr(name) for name in names[:most]]
     return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
-def show_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
+def print_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
     """Print a table whole: no name in it is markup or a control, and none is cut off for want of room."""
     titles = [escaped(title) for title in head]
     table = Table(*titles, box=None, show_header=bool(titles), pad_edge=bool(titles))
@@ -145,7 +147,7 @@ def show_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
     Console(highlight=False, markup=False, emoji=False, width=_ANY_WIDTH).print(table)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A number or text as JSON has it, which knows no NaN and no infinity."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

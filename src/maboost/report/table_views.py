@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from maboost.estimators.labels import is_missing
 from maboost.estimators.table import float_values
 
-__all__ = ["ColumnFacts", "Rows", "rows_of"]
+__all__ = ["ColumnStatistics", "TableView", "table_view"]
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
+class ColumnStatistics:
     """What is in a column.
 
     Attributes
@@ -41,7 +41,7 @@ class ColumnFacts:
     commonest: Any = None
 
 
-class Rows(Protocol):
+class TableView(Protocol):
     """What the report asks of a table."""
 
     shape: tuple[int, int]
@@ -51,7 +51,7 @@ class Rows(Protocol):
         """Missing values by column."""
         ...
 
-    def facts(self, column: int) -> ColumnFacts:
+    def statistics(self, column: int) -> ColumnStatistics:
         """What is in a column."""
         ...
 
@@ -60,35 +60,35 @@ class Rows(Protocol):
         ...
 
 
-def rows_of(X: Any) -> Rows:
+def table_view(X: Any) -> TableView:
     """The rows of an array, a data frame of any library, or a sparse matrix."""
     if sp.issparse(X):
-        return _SparseRows(X)
+        return _SparseView(X)
     if not isinstance(X, np.ndarray | list | tuple):
         import narwhals.stable.v2 as nw
 
         frame = nw.from_native(X, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            return _FrameRows(frame)
-    return _ArrayRows(np.asarray(X))
+            return _FrameView(frame)
+    return _ArrayView(np.asarray(X))
 
 
-def _number_facts(values: NDArray[np.float64]) -> ColumnFacts:
+def _number_statistics(values: NDArray[np.float64]) -> ColumnStatistics:
     there = values[~np.isnan(values)]
     missing = len(values) - len(there)
     if not len(there):
-        return ColumnFacts(missing, np.nan, np.nan, np.nan, 0)
+        return ColumnStatistics(missing, np.nan, np.nan, np.nan, 0)
     low, high = float(there.min()), float(there.max())
     distinct = len(np.unique(there))
-    return ColumnFacts(missing, low, float(np.median(there)), high, distinct)
+    return ColumnStatistics(missing, low, float(np.median(there)), high, distinct)
 
 
-def _value_facts(counts: dict[Any, int], missing: int) -> ColumnFacts:
+def _value_statistics(counts: dict[Any, int], missing: int) -> ColumnStatistics:
     commonest = min(counts, key=lambda v: (-counts[v], str(v)), default=None)
-    return ColumnFacts(missing, np.nan, np.nan, np.nan, len(counts), commonest)
+    return ColumnStatistics(missing, np.nan, np.nan, np.nan, len(counts), commonest)
 
 
-class _ArrayRows:
+class _ArrayView:
     def __init__(self, X: NDArray[Any]) -> None:
         if X.ndim != 2:
             raise ValueError(f"X must be a table of rows and columns, got shape {X.shape}")
@@ -110,18 +110,18 @@ class _ArrayRows:
         columns = range(self.shape[1])
         return np.array([sum(map(is_missing, self.X[:, j])) for j in columns], dtype=np.intp)
 
-    def facts(self, column: int) -> ColumnFacts:
+    def statistics(self, column: int) -> ColumnStatistics:
         numbers = self._numbers(column)
         if numbers is not None:
-            return _number_facts(numbers)
+            return _number_statistics(numbers)
         there = [v for v in self.X[:, column].tolist() if not is_missing(v)]
-        return _value_facts(Counter(there), self.shape[0] - len(there))
+        return _value_statistics(Counter(there), self.shape[0] - len(there))
 
     def values(self, column: int, rows: Sequence[int]) -> list[Any]:
         return list(self.X[list(rows), column].tolist())
 
 
-class _FrameRows:
+class _FrameView:
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self.shape = (int(frame.shape[0]), int(frame.shape[1]))
@@ -143,22 +143,22 @@ class _FrameRows:
             counts.append(int(empty))
         return np.array(counts, dtype=np.intp)
 
-    def facts(self, column: int) -> ColumnFacts:
+    def statistics(self, column: int) -> ColumnStatistics:
         numbers = self._numbers(column)
         if numbers is not None:
-            return _number_facts(numbers)
+            return _number_statistics(numbers)
         series = self.frame[:, column]
         counts = series.drop_nulls().value_counts(name="count")
         by_value = dict(zip(counts[:, 0].to_list(), counts[:, 1].to_list(), strict=True))
         by_value = {value: n for value, n in by_value.items() if n}
-        return _value_facts(by_value, int(series.null_count()))
+        return _value_statistics(by_value, int(series.null_count()))
 
     def values(self, column: int, rows: Sequence[int]) -> list[Any]:
         values: list[Any] = self.frame[:, column][list(rows)].to_list()
         return values
 
 
-class _SparseRows:
+class _SparseView:
     def __init__(self, X: Any) -> None:
         self.X = sp.csc_array(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -172,8 +172,8 @@ class _SparseRows:
         columns = np.repeat(np.arange(self.shape[1]), np.diff(self.X.indptr))
         return np.bincount(columns[empty], minlength=self.shape[1])
 
-    def facts(self, column: int) -> ColumnFacts:
-        return _number_facts(self._column(column))
+    def statistics(self, column: int) -> ColumnStatistics:
+        return _number_statistics(self._column(column))
 
     def values(self, column: int, rows: Sequence[int]) -> list[Any]:
         return list(self._column(column)[list(rows)].tolist())

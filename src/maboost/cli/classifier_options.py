@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import maboost
-from maboost.cli import checkpoints
-from maboost.cli.common import is_number
+from maboost.cli import checkpoint_options
+from maboost.cli.console import is_number
 from maboost.cli.words import in_options
 from maboost.data.files import TableError
 
@@ -38,7 +38,7 @@ def booster(options: dict[str, Any]) -> Any:
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
         "verbose": 0,
-        **checkpoints.parameters(options),
+        **checkpoint_options.parameters(options),
         **_own(name, options),
     }
     given = {name: options[option] for name, option in _AS_THEY_ARE.items()}

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from maboost.certification import Certification
-from maboost.cli.common import plain, say, show_table
+from maboost.cli.console import json_value, print_lines, print_table
 from maboost.cli.words import in_options
 from maboost.report.formats import at_most
 
-__all__ = ["show", "summary"]
+__all__ = ["print_summary", "summary"]
 
 FILES = {
     "model": "out",
@@ -27,7 +27,7 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
     found: dict[str, Any] = {
         "booster": type(model).__name__,
         **facts,
-        "classes": [plain(v) for v in model.classes_],
+        "classes": [json_value(v) for v in model.classes_],
         "rounds": model.n_iter_,
         "stopped": c.stopped,
         "training_error": c.measured_error,
@@ -68,10 +68,10 @@ def _listed(rates: Any) -> Any:
     return rates.tolist()
 
 
-def show(s: dict[str, Any], certification: Certification | None = None) -> None:
+def print_summary(s: dict[str, Any], certification: Certification | None = None) -> None:
     """The summary for a person: the bounds on fresh rows first."""
     if certification is not None:
-        say(*str(certification).splitlines(), "")
+        print_lines(*str(certification).splitlines(), "")
     rows: list[tuple[str, str]] = []
     rows.append(("rounds", f"{s['rounds']} ({in_options(s['stopped'])})"))
     if s["rounds"]:
@@ -99,4 +99,4 @@ def show(s: dict[str, Any], certification: Certification | None = None) -> None:
     for key in FILES:
         if key in s:
             rows.append((key, s[key]))
-    show_table(rows)
+    print_table(rows)

@@ -12,17 +12,17 @@ import numpy as np
 
 import maboost
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
-from maboost.cli.common import (
-    check_apart,
-    check_there,
+from maboost.cli.console import (
+    check_columns,
+    check_different_files,
     check_writable,
     decimal_option,
-    plain,
+    json_value,
+    print_lines,
+    print_table,
+    report_errors,
     safe_csv_option,
-    say,
-    show_table,
-    some,
-    told_in_a_line,
+    shortened,
 )
 from maboost.data.files import (
     TableError,
@@ -67,7 +67,7 @@ def _load(path: Path) -> Any:
 )
 @safe_csv_option
 @decimal_option
-@told_in_a_line
+@report_errors
 def predict(
     model: Path,
     data: Path,
@@ -81,10 +81,10 @@ def predict(
     check_writable(out, "--out")
     if safe_csv and out is not None:
         check_safe_csv("--out", out)
-    check_apart({"the model": model, "the rows": data}, {"--out": out})
+    check_different_files({"the model": model, "the rows": data}, {"--out": out})
     fitted, trained = model_and_columns(model)
     table = trained.read(data, decimal, text=keep)
-    check_there(keep, table.column_names)
+    check_columns(keep, table.column_names)
     kept = _kept(data, list(dict.fromkeys(keep)), as_text=out is None or not is_parquet(out))
     found = _predictions(fitted, table.select(trained.features), proba)
     for name in kept:
@@ -137,7 +137,7 @@ def _show(columns: dict[str, Any], safe_csv: bool) -> None:
     table = pa.table(columns)
     if safe_csv:
         table = safe_cells(table)
-    tell = say if sys.stdout.isatty() else _as_it_is
+    tell = print_lines if sys.stdout.isatty() else _as_it_is
     tell(",".join(map(_cell, table.column_names)))
     # numbers and booleans in the words that a file has for them
     texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
@@ -164,7 +164,7 @@ def _cell(text: str | None) -> str:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @decimal_option
-@told_in_a_line
+@report_errors
 def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal: str) -> None:
     """Measure MODEL on the labelled rows of DATA (CSV or Parquet)."""
     from sklearn.metrics import confusion_matrix, log_loss
@@ -187,11 +187,11 @@ def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    say(
+    print_lines(
         f"{found['rows']} rows, target {name!r}: error {found['error']:.2%}, log loss {found['log_loss']:.4f}"
     )
     rows = zip(classes, found["confusion"], strict=True)
-    show_table(
+    print_table(
         ([str(label), *map(str, row)] for label, row in rows),
         head=["true \\ predicted", *map(str, classes)],
     )
@@ -209,7 +209,7 @@ def labelled_rows(
     The columns `besides` are read as text and are not looked at for labels.
     """
     table = trained.read(data, decimal, target, text=besides)
-    check_there(besides, table.column_names)
+    check_columns(besides, table.column_names)
     known = {*trained.features, *besides}
     rest = table.select([name for name in table.column_names if name not in known])
     if not rest.column_names:
@@ -218,7 +218,7 @@ def labelled_rows(
         )
     name = target or _labels_column(data, rest, trained)
     if name not in table.column_names:
-        raise TableError(f"there is no column {name!r}; there are {some(rest.column_names)}")
+        raise TableError(f"there is no column {name!r}; there are {shortened(rest.column_names)}")
     return table, name, trained.labels(data, name, table.column(name))
 
 
@@ -228,7 +228,7 @@ def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
     A column that has no other beside it may hold more: whoever reads the labels says what is wrong.
     """
     known = set(trained.classes.tolist())
-    classes = some([str(label) for label in trained.classes.tolist()], 5)
+    classes = shortened([str(label) for label in trained.classes.tolist()], 5)
     readable = [f.name for f in rest.schema if kind_of(f.type) in (YES_NO, NUMBERS, TEXT)]
     if rest.num_columns == 1:
         (name,) = rest.column_names
@@ -242,7 +242,7 @@ def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
     if len(fitting) != 1:
         what = "none" if not fitting else "several"
         raise TableError(
-            f"{what} of the other columns ({some(rest.column_names)}) holds the model's classes "
+            f"{what} of the other columns ({shortened(rest.column_names)}) holds the model's classes "
             f"{classes}: say which by --target"
         )
     return str(fitting[0])
@@ -251,7 +251,7 @@ def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@told_in_a_line
+@report_errors
 def inspect(model: Path, as_json: bool) -> None:
     """Say what is in MODEL: parameters, certificate, importances."""
     fitted = _load(model)
@@ -263,24 +263,30 @@ def inspect(model: Path, as_json: bool) -> None:
     if as_json:
         found = {
             "booster": type(fitted).__name__,
-            "classes": [plain(v) for v in fitted.classes_],
+            "classes": [json_value(v) for v in fitted.classes_],
             "rounds": fitted.n_iter_,
             "parameters": {
-                k: plain(v) if isinstance(v, int | float | str | None) else str(v)
+                k: json_value(v) if isinstance(v, int | float | str | None) else str(v)
                 for k, v in params.items()
             },
-            "training_error": plain(fitted.certificate_.measured_error),
+            "training_error": json_value(fitted.certificate_.measured_error),
             "certified_error": fitted.certificate_.error_bound,
             "rare_categories": {
-                str(k): [plain(v) for v in its] for k, its in fitted.rare_categories_.items()
+                str(k): [json_value(v) for v in its] for k, its in fitted.rare_categories_.items()
             },
             "importances": {str(k): v for k, v in importance},
         }
         click.echo(json.dumps(found, indent=2))
         return
-    say(f"{type(fitted).__name__}, classes {some([str(c) for c in fitted.classes_.tolist()])}")
-    say(*str(fitted.certificate_).splitlines())
-    say("parameters: " + ", ".join(f"{k}={v!r}" for k, v in params.items()))
-    say("most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0))
+    print_lines(
+        f"{type(fitted).__name__}, classes {shortened([str(c) for c in fitted.classes_.tolist()])}"
+    )
+    print_lines(*str(fitted.certificate_).splitlines())
+    print_lines("parameters: " + ", ".join(f"{k}={v!r}" for k, v in params.items()))
+    print_lines(
+        "most important: " + ", ".join(f"{k} {v:.1%}" for k, v in importance[:10] if v > 0.0)
+    )
     for name, rare in fitted.rare_categories_.items():
-        say(f"rare categories of {name!r} that share a bin: {some([repr(v) for v in rare])}")
+        print_lines(
+            f"rare categories of {name!r} that share a bin: {shortened([repr(v) for v in rare])}"
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from maboost.data.files import TableError
 
-__all__ = ["check", "parameters", "told"]
+__all__ = ["check", "description", "parameters"]
 
 
 def check(options: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ def parameters(options: dict[str, Any]) -> dict[str, Any]:
     return found if every is None else found | {"checkpoint_every": every}
 
 
-def told(options: dict[str, Any]) -> str:
+def description(options: dict[str, Any]) -> str:
     """The checkpoint, and what happens to it, for a person."""
     path = options["checkpoint"]
     if not path.exists():
