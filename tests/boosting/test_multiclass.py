@@ -15,7 +15,7 @@ from tests.helpers import Problem, comparable, examples, on_shards, random_probl
 
 from maboost import MABoostClassifier
 from maboost.boosting import Game, Run, game, maboost, madaboost, smooth, sparseboost
-from maboost.boosting.probabilities import probability_scale
+from maboost.boosting.calibration import probability_scale
 from maboost.learners import EstimatorLearner, Producer
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
@@ -228,9 +228,9 @@ def test_shards_of_equal_and_of_other_weights_ask_for_the_same():
     assert on_shards(2, lambda comm: edges(comm, halves[comm.rank])) == [alone, alone]
 
 
-@given(seed=seeds, n_classes=st.integers(2, 5), doubt=st.floats(0.01, 0.3))
+@given(seed=seeds, n_classes=st.integers(2, 5), smoothing=st.floats(0.01, 0.3))
 @examples(20)
-def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, doubt):
+def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, smoothing):
     """The scale is where the log loss of softened labels is least, by a search of its own."""
     rng = np.random.default_rng(seed)
     margins, base = rng.normal(1.0, 1.0, size=(30, n_classes - 1)), rng.uniform(0.5, 2.0, size=30)
@@ -239,17 +239,17 @@ def test_a_doubted_label_is_shared_evenly_by_the_other_classes(seed, n_classes, 
         logs = np.concatenate([np.zeros((30, 1)), -scale * margins], axis=1)
         logs -= logsumexp(logs, axis=1, keepdims=True)
         others = logs[:, 1:].mean(axis=1)
-        return -float(base @ ((1.0 - doubt) * logs[:, 0] + doubt * others))
+        return -float(base @ ((1.0 - smoothing) * logs[:, 0] + smoothing * others))
 
     best = minimize_scalar(loss, bounds=(0.0, 20.0), method="bounded", options={"xatol": 1e-10}).x
-    assert probability_scale(margins, BaseMeasure(base), doubt) == pytest.approx(best, abs=1e-5)
+    assert probability_scale(margins, BaseMeasure(base), smoothing) == pytest.approx(best, abs=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("margin", [0.01, 1.0, 1e4])
-def test_votes_of_any_size_are_scaled_to_the_doubt(margin, n_classes):
-    """Where all margins are the same, the probability of what is wrong is the doubt."""
+def test_votes_of_any_size_are_scaled_to_the_smoothing(margin, n_classes):
+    """Where all margins are the same, the probability of what is wrong is the smoothing."""
     margins = np.full((4, n_classes - 1), margin)
-    scale = probability_scale(margins, BaseMeasure(np.ones(4)), doubt=0.1)
+    scale = probability_scale(margins, BaseMeasure(np.ones(4)), smoothing=0.1)
     wrong = (n_classes - 1) * np.exp(-scale * margin)
     assert wrong / (1.0 + wrong) == pytest.approx(0.1)

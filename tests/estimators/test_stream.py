@@ -15,8 +15,8 @@ from sklearn.exceptions import DataConversionWarning
 from tests.helpers import examples
 
 from maboost import MadaBoostClassifier, load_model
-from maboost.boosting.filtering import Filter, acceptance_limit, edge_limit
-from maboost.estimators import filtering
+from maboost.boosting.streaming import Filter, acceptance_limit, edge_limit
+from maboost.estimators import stream_fit
 
 
 def stream(seed=0, rows=3000, noise=0.0):
@@ -94,7 +94,7 @@ def test_looks_at_one_edge_share_what_its_round_may_be_wrong_by(monkeypatch):
         asked.append(delta)
         return edge_limit(mean, count, delta)
 
-    monkeypatch.setattr(filtering, "edge_limit", limit)
+    monkeypatch.setattr(stream_fit, "edge_limit", limit)
     model = MadaBoostClassifier(n_estimators=1, random_state=0)
     model.fit_stream(stream(noise=0.3), sample_size=50, confidence=0.9)
     assert len(asked) > 2

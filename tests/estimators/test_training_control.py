@@ -28,7 +28,7 @@ from maboost import (
 )
 from maboost.boosting import loop
 from maboost.boosting.certificate import Totals
-from maboost.boosting.finding import Finder
+from maboost.boosting.search import HypothesisSearch
 from maboost.estimators.holdout import held_out
 from maboost.mirror import CappedSimplex
 
@@ -680,7 +680,7 @@ def test_nothing_goes_on_from_half_a_search():
     X, y = BINARY
     estimator = HistTreeClassifier(max_depth=2, max_features=3)
     model = MABoostClassifier(estimator, n_estimators=8, warm_start=True, random_state=0)
-    whole, real, calls = clone(model).fit(X, y), Finder.losses, []
+    whole, real, calls = clone(model).fit(X, y), HypothesisSearch.losses, []
 
     def interrupted(finder, hypothesis):
         calls.append(hypothesis)
@@ -689,7 +689,7 @@ def test_nothing_goes_on_from_half_a_search():
         return real(finder, hypothesis)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finder, "losses", interrupted)
+        patch.setattr(HypothesisSearch, "losses", interrupted)
         with pytest.warns(UserWarning, match="the model has the 3 rounds"):
             model.fit(X, y)
     assert_same_model(whole, model.fit(X, y), X)

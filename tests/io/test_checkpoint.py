@@ -28,7 +28,7 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.boosting.finding import Finder
+from maboost.boosting.search import HypothesisSearch
 from maboost.io.checkpoint import Checkpoint, _digest, described
 from maboost.io.container import pack, unpack
 from maboost.mirror import CappedSimplex, FermiDirac
@@ -211,7 +211,7 @@ def test_a_finished_fit_resumes_without_more_rounds(tmp_path, monkeypatch):
     path = tmp_path / "state"
     model = MABoostClassifier(n_estimators=11, random_state=0, checkpoint=path).fit(X, y)
     before = path.read_bytes()
-    monkeypatch.setattr(Finder, "find", lambda *_: pytest.fail("a round was begun"))
+    monkeypatch.setattr(HypothesisSearch, "find", lambda *_: pytest.fail("a round was begun"))
     again = clone(model).set_params(resume=True).fit(X, y)
     assert_same_model(model, again, X)
     assert path.read_bytes() == before
@@ -288,7 +288,7 @@ def test_an_interrupt_by_the_user_is_kept(tmp_path, monkeypatch):
         with pytest.warns(UserWarning, match="the model has the 4 rounds"):
             clone(model).fit(X, y)
     with monkeypatch.context() as patch:
-        patch.setattr(Finder, "find", lambda *_: pytest.fail("a round was begun"))
+        patch.setattr(HypothesisSearch, "find", lambda *_: pytest.fail("a round was begun"))
         clone(model).set_params(n_estimators=4).fit(X, y)
     assert_same_model(long, model.fit(X, y), X)
 
@@ -426,7 +426,7 @@ def test_a_full_disk_is_an_error_that_names_the_parameter(tmp_path, monkeypatch)
 
 def test_places_that_cannot_be_are_refused_before_the_fit(tmp_path, monkeypatch):
     X, y = BINARY
-    monkeypatch.setattr(Finder, "find", lambda *_: pytest.fail("a round was begun"))
+    monkeypatch.setattr(HypothesisSearch, "find", lambda *_: pytest.fail("a round was begun"))
     model = MABoostClassifier()
     with pytest.raises(ValueError, match=r"checkpoint=.* lies in a folder that does not exist"):
         model.set_params(checkpoint=tmp_path / "none" / "state").fit(X, y)

@@ -1,16 +1,16 @@
 """The boosting game: one loop, its certificates, and the named boosters as recipes."""
 
 from maboost.boosting.booster import Booster, L1Rule
-from maboost.boosting.budget import Budget
-from maboost.boosting.certainty import Certain
 from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, MarginBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record, Round
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import combined, maboost, madaboost, smooth, sparseboost
-from maboost.boosting.showing import Showing
-from maboost.boosting.trimming import Trim
+from maboost.boosting.row_sampling.adaptive import Certain
+from maboost.boosting.row_sampling.budget import Budget
+from maboost.boosting.row_sampling.policy import Showing
+from maboost.boosting.row_sampling.trim import Trim
 
 __all__ = [
     "Booster",

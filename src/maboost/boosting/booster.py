@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from maboost.boosting.showing import Showing
-from maboost.boosting.trimming import Trim
+from maboost.boosting.row_sampling.policy import Showing
+from maboost.boosting.row_sampling.trim import Trim
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.parameters import Component
 from maboost.mirror.steps import StepRule

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from maboost.boosting.booster import Booster
 from maboost.boosting.certificate import ErrorBound, MarginBound, Totals
-from maboost.boosting.finding import Finder, Found
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import Record, Round
-from maboost.boosting.showing import Sample
+from maboost.boosting.row_sampling.policy import Sample
+from maboost.boosting.search import HypothesisSearch, SearchResult
 from maboost.boosting.votes import Votes
 from maboost.engine.dispatch import engine_for
 from maboost.engine.settle import RowSums, Settled, settle
@@ -54,14 +54,14 @@ class Run:
     validation : Validation, optional
     groups : Groups, optional
         Whose errors are recorded every round.
-    places : array of shape (n_rows,), optional
+    row_hashes : array of shape (n_rows,), optional
         Numbers in [0, 1) from the content of each row, where the booster has a budget of rows.
 
     Attributes
     ----------
     votes : Votes
         Of the ensemble on all rows; the margins M of all pairs are among them.
-    push, trust : arrays of shape (n_rows,)
+    weight_sum, margin_sum : arrays of shape (n_rows,)
         Sums over the rounds of each row's density and normalised margin: how hard the booster pushed
         on it, and what came of it.
     totals : Totals
@@ -99,7 +99,7 @@ class Run:
         random_state: np.random.RandomState,
         validation: Validation | None = None,
         groups: Groups | None = None,
-        places: Array | None = None,
+        row_hashes: Array | None = None,
     ) -> None:
         self.booster = booster
         self.learner = learner
@@ -110,24 +110,26 @@ class Run:
         self.groups = groups
         self.engine = engine_for(booster.ascent, measure)
         producer = learner.prepare(X, game.labels, game.n_classes)
-        self.finder = Finder(learner, producer, game, weights, self.engine, booster.trim, places)
+        self.search = HypothesisSearch(
+            learner, producer, game, weights, self.engine, booster.trim, row_hashes
+        )
         self.state = self.engine.start()  # first: it checks that the domain fits the rows
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.votes = Votes(game, measure.threads)
-        self.push, self.trust = np.zeros(measure.rows), np.zeros(measure.rows)
+        self.weight_sum, self.margin_sum = np.zeros(measure.rows), np.zeros(measure.rows)
         self.totals = Totals()
         self.error = 1.0  # over pairs, of the ensemble so far
         self.last_edge: float | None = None
         self.exact = True
-        self.samples: list[int] = []  # Sample.number of what was held after each round
+        self.sample_numbers: list[int] = []  # Sample.number of what was held after each round
         self.ended: str | None = None
         if validation is not None:
             self.validation = replace(validation, X=producer.watching(validation.X))
             self.validation_votes = Votes(validation.game, measure.threads)
 
     _KEPT = (
-        "state", "push", "trust", "totals", "error", "last_edge", "exact", "held", "ended",
+        "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "exact", "held", "ended",
     )  # fmt: skip
 
     @property
@@ -153,7 +155,7 @@ class Run:
     def snapshot(self) -> dict[str, Any]:
         """All that changes from round to round: with it another run over the same rows goes on."""
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept |= {name: kept[name].copy() for name in ("push", "trust")}
+        kept |= {name: kept[name].copy() for name in ("weight_sum", "margin_sum")}
         # the engine writes the arrays of a state again in the second round after it
         state = self.state
         kept["state"] = replace(state, theta=state.theta.copy(), density=state.density.copy())
@@ -178,7 +180,7 @@ class Run:
     def close(self) -> None:
         """Let the rows go, of which the learner may have copies: no further round, but all sums stay."""
         self.ended = self.ended or "the run was closed"
-        del self.finder.producer
+        del self.search.producer
 
     def __iter__(self) -> Iterator[Round]:
         return self
@@ -188,23 +190,23 @@ class Run:
             self.ended = self.booster.ascent.why_over(self.state.mass, self.error)
         if self.ended is not None:
             raise StopIteration
-        began, read = time.perf_counter(), self.finder.producer.bytes_read
-        found = self.finder.find(self.state, self.last_edge, self.random_state)
+        began, read = time.perf_counter(), self.search.producer.bytes_read
+        found = self.search.find(self.state, self.last_edge, self.random_state)
         if found is None:
             self.ended = "the learner found no edge"
             raise StopIteration
-        round = self._advance(found, self.finder.producer.bytes_read - read, began)
-        self.samples.append(self.held.number)
+        round = self._advance(found, self.search.producer.bytes_read - read, began)
+        self.sample_numbers.append(self.held.number)
         return round
 
     @property
     def held(self) -> Sample:
         """The rows that are shown from round to round, where the booster has a budget of rows."""
-        return self.finder.held
+        return self.search.held
 
     @held.setter
     def held(self, sample: Sample) -> None:
-        self.finder.hold(sample)
+        self.search.hold(sample)
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
         """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
@@ -216,23 +218,23 @@ class Run:
         ValueError
             If its edge is not that of the record: then these are other rows.
         """
-        held = self.booster.trim.again(self.finder.weighed(self.state), self.held, sample)
+        held = self.booster.trim.redraw(self.search.weighed(self.state), self.held, sample)
         if held is not self.held:
             self.held = held
-        d, scores = self.finder.losses(hypothesis)
+        d, scores = self.search.losses(hypothesis)
         edge = self.engine.edge(self.state, d)
         if edge != record.edge:
             raise ValueError(
                 f"the hypothesis of round {record.round} had an edge of {record.edge!r} and has one of "
                 f"{edge!r} here: rows, labels, weights or the booster have changed"
             )
-        known = Found(hypothesis, d, scores, edge, 0, self.exact)
+        known = SearchResult(hypothesis, d, scores, edge, 0, self.exact)
         round = self._advance(known, 0, time.perf_counter())
-        self.samples.append(sample)
+        self.sample_numbers.append(sample)
         kept = {name: getattr(record, name) for name in ("rows_used", "bytes_read", "seconds")}
         return replace(round, record=replace(round.record, **kept))
 
-    def _advance(self, found: Found, bytes_read: int, began: float) -> Round:
+    def _advance(self, found: SearchResult, bytes_read: int, began: float) -> Round:
         booster, measure = self.booster, self.measure
         t = self.rounds + 1
         d, edge = found.direction, found.edge
@@ -254,7 +256,7 @@ class Run:
         moved = self.engine.move(before, d, step.size, l1, step.guess)
         self.state = moved.state
         self.totals = self.totals.plus(moved.gain, step.size, step.size * l1, moved.magnitude)
-        sums = RowSums(self.votes.margins, self.push, self.trust)
+        sums = RowSums(self.votes.margins, self.weight_sum, self.margin_sum)
         counts, moving = (found.rows_used, bytes_read), d if measure.width == 1 else None
         if found.scores is not None and measure.width > 1:
             self.votes.add(step.size, found.scores)
@@ -290,7 +292,7 @@ class Run:
 
     def _record(
         self,
-        found: Found,
+        found: SearchResult,
         settled: Settled,
         step: float,
         gain: float,

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.booster import Booster, L1Rule
-from maboost.boosting.budget import Budget
-from maboost.boosting.certainty import Certain
-from maboost.boosting.showing import Showing
-from maboost.boosting.trimming import Trim
+from maboost.boosting.row_sampling.adaptive import Certain
+from maboost.boosting.row_sampling.budget import Budget
+from maboost.boosting.row_sampling.policy import Showing
+from maboost.boosting.row_sampling.trim import Trim
 from maboost.mirror.ascent import MirrorAscent, Update
 from maboost.mirror.domains import (
     CappedSimplex,

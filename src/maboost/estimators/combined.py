@@ -83,7 +83,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         at least half of the edge and hides half of the rows or none. "certain" shows a sample in which
         denser rows are likelier, twice as large until the edge found on it is statistically certain,
         and all rows where an eighth of them is not enough
-        (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
+        (:class:`maboost.boosting.row_sampling.adaptive.Certain`): for rows that are many, or on disk. The edge is
         always measured on all rows.
     early_stopping : bool or "auto", default="auto"
         Stop when the validation score no longer rises, and keep the rounds up to the best. The

@@ -17,10 +17,10 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.calibration import VALIDATION_SMOOTHING, log_loss, probability_scale
 from maboost.boosting.game import Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.loop import Run
-from maboost.boosting.probabilities import WATCHED_DOUBT, log_loss, probability_scale
 from maboost.boosting.rounding import at_most
 from maboost.estimators.rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
@@ -136,7 +136,7 @@ class Score:
                 model.history_["step"].astype(float), round.record.step
             )
             view._fixed = run.validation_votes.votes.copy()
-            view.probability_scale_ = probability_scale(margins, rows, WATCHED_DOUBT)
+            view.probability_scale_ = probability_scale(margins, rows, VALIDATION_SMOOTHING)
             labels = classes[watch.game.labels]
             try:
                 score = float(scorer(view, watch.X, labels, sample_weight=watch.base))
@@ -181,7 +181,7 @@ def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure, round: Round
 
 
 def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
-    return -log_loss(margins, rows, probability_scale(margins, rows, WATCHED_DOUBT))
+    return -log_loss(margins, rows, probability_scale(margins, rows, VALIDATION_SMOOTHING))
 
 
 class Progress:

@@ -13,20 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from maboost.boosting.booster import Booster
+from maboost.boosting.calibration import (
+    POPULATION_SCALE,
+    UNSEEN_ERROR,
+    VALIDATION_SMOOTHING,
+    matched_to_shares,
+    probability_scale,
+    softmax_of,
+    training_smoothing,
+)
 from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Run
-from maboost.boosting.probabilities import (
-    DOUBT,
-    POPULATION_SCALE,
-    WATCHED_DOUBT,
-    doubt_of_training,
-    matched_to_shares,
-    probability_scale,
-    softmax_of,
-)
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.estimators.control import (
     Interrupts,
@@ -148,7 +148,7 @@ class Fitting(Voting):
         if len(self.classes_) == 1:
             return self._finish_constant(rows, sources)
         run = self._new_run(booster, rows, validation, sources.groups if sources else None)
-        self._warn_of_rare(run.finder.producer.rare)
+        self._warn_of_rare(run.search.producer.rare)
         self.certificate_ = self._first_certificate(run, sources)
         if self.warm_start:
             self._continue(run, rows, resume)
@@ -208,10 +208,10 @@ class Fitting(Voting):
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
-        where = places(rows.X, seed=0) if booster.trim.samples else None
+        row_hashes = places(rows.X, seed=0) if booster.trim.samples else None
         return Run(
             booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
-            validation, groups, where,
+            validation, groups, row_hashes,
         )  # fmt: skip
 
     def _held_out(
@@ -455,7 +455,7 @@ class Fitting(Voting):
         game = Game(rows.labels, len(self.classes_))
         measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
         margins = game.margins(votes).reshape(len(votes), game.width)
-        q = softmax_of(probability_scale(margins, measure, WATCHED_DOUBT) * votes)
+        q = softmax_of(probability_scale(margins, measure, VALIDATION_SMOOTHING) * votes)
         return matched_to_shares(q, rows.labels, measure)
 
     def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
@@ -516,17 +516,19 @@ class Fitting(Voting):
             rows = run.measure.of_rows
             expected = self._error_to_expect()
             if self._noise is not None:
-                expected = max(expected, self._noise.weighted_error(DOUBT))
-            doubt = doubt_of_training(by_row, rows, expected)
-            return probability_scale(by_row, rows, doubt)
+                expected = max(expected, self._noise.weighted_error(UNSEEN_ERROR))
+            smoothing = training_smoothing(by_row, rows, expected)
+            return probability_scale(by_row, rows, smoothing)
         self._noise = self._noise_of_validation()
         margins = watch.game.margins(self._votes(watch.X))
         by_row = margins.reshape(len(watch.base), watch.game.width)
-        return probability_scale(by_row, BaseMeasure(watch.base, comm=self._comm), WATCHED_DOUBT)
+        return probability_scale(
+            by_row, BaseMeasure(watch.base, comm=self._comm), VALIDATION_SMOOTHING
+        )
 
     def _error_to_expect(self) -> float:
         """The error to expect on rows that were not trained on."""
-        return DOUBT
+        return UNSEEN_ERROR
 
     def _first_certificate(self, run: Run, sources: Sources | None) -> Certificate:
         """What is promised before any round."""

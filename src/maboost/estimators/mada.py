@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from maboost.boosting.booster import Booster
-from maboost.boosting.filtering import Filter
 from maboost.boosting.recipes import STEPS, madaboost
+from maboost.boosting.streaming import Filter
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.control import unchanged_by_failure
-from maboost.estimators.filtering import boost_stream
 from maboost.estimators.labels import label_array, unknown_labels
 from maboost.estimators.rows import TrainingRows
+from maboost.estimators.stream_fit import boost_stream
 from maboost.estimators.table import CategoryCodes
 
 __all__ = ["MadaBoostClassifier"]
@@ -67,7 +67,7 @@ class MadaBoostClassifier(BoostingClassifier):
         at least half of the edge and hides half of the rows or none. "certain" shows a sample in which
         denser rows are likelier, twice as large until the edge found on it is statistically certain,
         and all rows where an eighth of them is not enough
-        (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
+        (:class:`maboost.boosting.row_sampling.adaptive.Certain`): for rows that are many, or on disk. The edge is
         always measured on all rows.
     early_stopping : bool or "auto", default="auto"
         Stop when the validation score no longer rises, and keep the rounds up to the best. The

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maboost.boosting.booster import Booster
+from maboost.boosting.calibration import UNSEEN_ERROR
 from maboost.boosting.loop import Run
-from maboost.boosting.probabilities import DOUBT
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import classes_among
@@ -86,7 +86,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         at least half of the edge and hides half of the rows or none. "certain" shows a sample in which
         denser rows are likelier, twice as large until the edge found on it is statistically certain,
         and all rows where an eighth of them is not enough
-        (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
+        (:class:`maboost.boosting.row_sampling.adaptive.Certain`): for rows that are many, or on disk. The edge is
         always measured on all rows.
     early_stopping : bool or "auto", default="auto"
         Stop when the validation score no longer rises, and keep the rounds up to the best. The
@@ -320,7 +320,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         return {"smoothness": self.smoothness_, "noise_rate": None}
 
     def _error_to_expect(self) -> float:
-        return max(self._expected_error, DOUBT)
+        return max(self._expected_error, UNSEEN_ERROR)
 
 
 def _least_error(run: Run) -> float | None:

@@ -55,7 +55,7 @@ class SparseBoostClassifier(BoostingClassifier):
         The share of the rows (of the base measure) that is left out of every round: the estimator is
         shown a sample in which denser rows are likelier, chosen by their content. A sample is held, and
         trees read a copy of it in memory, until its effective size has halved or what is found on it no
-        longer carries over to all rows; see :class:`maboost.boosting.budget.Budget`. The edge is
+        longer carries over to all rows; see :class:`maboost.boosting.row_sampling.budget.Budget`. The edge is
         measured on all rows in every round, so that the certificate stays exact; where three samples give
         none, all rows are shown. Not together with `trim`.
     step : {"corrective", "paper", "maxmargin"} or StepRule, default="corrective"
@@ -73,7 +73,7 @@ class SparseBoostClassifier(BoostingClassifier):
         at least half of the edge and hides half of the rows or none. "certain" shows a sample in which
         denser rows are likelier, twice as large until the edge found on it is statistically certain,
         and all rows where an eighth of them is not enough
-        (:class:`maboost.boosting.certainty.Certain`): for rows that are many, or on disk. The edge is
+        (:class:`maboost.boosting.row_sampling.adaptive.Certain`): for rows that are many, or on disk. The edge is
         always measured on all rows.
     early_stopping : bool or "auto", default="auto"
         Stop when the validation score no longer rises, and keep the rounds up to the best. The

@@ -50,15 +50,15 @@ class Evidence:
         """What a run that is over saw; takes the run's own sums, and small integers for classes."""
         small = np.min_scalar_type(run.game.n_classes)
         rounds = max(run.rounds, 1)
-        run.push /= rounds
-        run.trust /= rounds
+        run.weight_sum /= rounds
+        run.margin_sum /= rounds
         return cls(
             kept,
             run.game.labels.astype(small),
             run.game.predicted(run.margins).astype(small),
             run.game.worst_margins(run.margins) / (run.total_step or 1.0),
-            run.trust,
-            run.push,
+            run.margin_sum,
+            run.weight_sum,
             run.rounds,
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.certificate import Totals
 from maboost.boosting.loop import Run
-from maboost.boosting.showing import Sample
+from maboost.boosting.row_sampling.policy import Sample
 from maboost.boosting.votes import Votes
 from maboost.io.container import Arrays
 from maboost.io.fields import Fields, Tensors, encoded_number, require
@@ -21,7 +21,7 @@ __all__ = ["generator_state", "read_generator", "read_run_state", "run_state"]
 _LARGEST = 1e100  # of any number: squares and sums of them stay numbers
 _CLOSE = 1e-6  # by how much a density may differ from that of its dual point, and in mass
 _SUMS = ("gain", "magnitude", "steps", "penalty")
-_OF_SAMPLE = ("size", "grain")
+_ROW_SUMS = {"push": "weight_sum", "trust": "margin_sum"}  # the names in a checkpoint
 _KEYS = 624  # words of the Mersenne twister
 
 
@@ -40,13 +40,18 @@ def run_state(snapshot: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
         "rounds": int(totals.rounds),
         "exact": bool(snapshot["exact"]),
         "ended": ended,
-        "sample": {name: encoded_number(getattr(held, name)) for name in _OF_SAMPLE}
-        | {"draws": int(held.draws), "level": int(held.level)},
+        "sample": {
+            "size": encoded_number(held.size),
+            "grain": encoded_number(held.row_measure),
+            "draws": int(held.draws),
+            "level": int(held.level),
+        },
         "random": random,
     }
-    arrays = {name: snapshot[name].reshape(-1) for name in ("votes", "push", "trust")}
+    arrays = {name: snapshot[of] for name, of in _ROW_SUMS.items()}
+    arrays["votes"] = snapshot["votes"].reshape(-1)
     arrays |= {"theta": state.theta, "density": state.density, "random_keys": keys}
-    arrays |= {"sample_rows": held.rows.astype(np.int64), "sample_lift": held.lift}
+    arrays |= {"sample_rows": held.rows.astype(np.int64), "sample_lift": held.factors}
     if "validation_votes" in snapshot:
         arrays["validation_votes"] = snapshot["validation_votes"].reshape(-1)
     return fields, arrays
@@ -67,8 +72,8 @@ def read_run_state(fields: Fields, arrays: Tensors, run: Run) -> dict[str, Any]:
     snapshot["random_state"] = read_generator(fields.object("random"), arrays)
     snapshot["held"] = _read_sample(fields.object("sample"), arrays, rows)
     fields.finish()
-    for name in ("push", "trust"):
-        snapshot[name] = _finite_array(arrays, name, rows)
+    for name, of in _ROW_SUMS.items():
+        snapshot[of] = _finite_array(arrays, name, rows)
     snapshot["votes"] = _votes(arrays, "votes", run.votes)
     if run.validation is not None:
         snapshot["validation_votes"] = _votes(arrays, "validation_votes", run.validation_votes)
@@ -105,7 +110,7 @@ def _check_state(state: AscentState, run: Run) -> None:
 
 def _read_sample(fields: Fields, arrays: Tensors, rows: int) -> Sample:
     """The rows that a booster with a budget shows; an infinite size means that there are none."""
-    size, grain = (fields.number(name, 0.0, math.inf) for name in _OF_SAMPLE)
+    size, grain = (fields.number(name, 0.0, math.inf) for name in ("size", "grain"))
     draws, level = fields.integer("draws", 0), fields.integer("level", 0, 52)
     fields.finish()
     held = arrays.take("sample_rows", np.int64, (None,)).astype(np.intp)

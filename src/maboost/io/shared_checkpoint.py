@@ -70,7 +70,7 @@ class SharedCheckpoint(Checkpoint):
         trees = [h.tree for h in model._hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
         random, arrays["random_keys"] = generator_state(run.random_state.get_state())
-        arrays["samples"] = np.array(run.samples, dtype=np.int64)
+        arrays["samples"] = np.array(run.sample_numbers, dtype=np.int64)
         document = {
             "format": FORMAT,
             "schema": SCHEMA,
@@ -101,7 +101,7 @@ class _SharedStored(Stored):
         arrays.finish()
         _check_history(records, run)
         require(len(trees) == len(records), "trees and history must be equally many")
-        bins = run.finder.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
+        bins = run.search.producer.data.bins  # type: ignore[attr-defined]  # only trees have checkpoints
         hypotheses = [TreeHypothesis(tree.on_bins(bins)) for tree in trees]
         for hypothesis, record, sample in zip(hypotheses, records, samples, strict=True):
             _repeat(run, hypothesis, record, sample)

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.showing import Sample, Showing, Shown, Weighed, support_rows
+from maboost.boosting.row_sampling.policy import RoundRows, Sample, Showing, Subset, support_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import reproducible_sums
 from maboost.runtime.tail_sums import TIE, lower_tail
@@ -61,13 +61,13 @@ class Trim(Showing):
         mass = self.first_try(last_edge)
         return [mass, 0.5 * mass, 0.0] if mass > 0.0 else [0.0]
 
-    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
+    def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
         """All but the lightest, of that mass."""
         some = shown_rows(rows.density, amount * rows.mass, rows.measure)
         if self.mass != "auto" or amount == 0.0:
-            return Shown(some, None, held, hides=amount > 0.0)
+            return Subset(some, None, held, hides=amount > 0.0)
         if _pays(some, rows.density, rows.measure.of_rows):
-            return Shown(some, None, held, keeps=0.5, hides=True)
+            return Subset(some, None, held, edge_share=0.5, hides=True)
         return rows.all_shown(held)
 
 

@@ -1,4 +1,4 @@
-"""A fit on a stream: the rounds around :mod:`maboost.boosting.filtering`."""
+"""A fit on a stream: the rounds around :mod:`maboost.boosting.streaming`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.calibration import VALIDATION_SMOOTHING, probability_scale
 from maboost.boosting.certificate import Certificate
-from maboost.boosting.filtering import Filter, Filtered, acceptance_limit, edge_limit
 from maboost.boosting.history import History, Record
-from maboost.boosting.probabilities import WATCHED_DOUBT, probability_scale
+from maboost.boosting.streaming import Filter, Filtered, acceptance_limit, edge_limit
 from maboost.estimators.control import Interrupts, Progress
 from maboost.learners.base import WeakLearner
 from maboost.mirror.measure import BaseMeasure
@@ -177,7 +177,7 @@ def _finish(model: Any, sample: Filtered, reason: str) -> None:
         X, labels = sample.rows()
         margins = (2.0 * labels - 1.0) * model._votes(X)
         model.probability_scale_ = probability_scale(
-            margins[:, None], BaseMeasure(np.exp(np.maximum(margins, 0.0))), WATCHED_DOUBT
+            margins[:, None], BaseMeasure(np.exp(np.maximum(margins, 0.0))), VALIDATION_SMOOTHING
         )
     model.n_inert_rows_ = 0
     model.certificate_ = Certificate(

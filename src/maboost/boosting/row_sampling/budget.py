@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from maboost.boosting.showing import Sample, Showing, Shown, Weighed
+from maboost.boosting.row_sampling.policy import RoundRows, Sample, Showing, Subset
 
 __all__ = ["Budget"]
 
@@ -35,7 +35,7 @@ class Budget(Showing):
         Of the base measure that is shown. Where the hypothesis found has no edge over all rows, other
         samples are tried, and then everything.
 
-    >>> from maboost.boosting.showing import Sample
+    >>> from maboost.boosting.row_sampling.policy import Sample
     >>> Budget(share=0.2).tries(None, Sample())
     [0.2, 0.2, 0.2, 1.0]
     """
@@ -51,20 +51,20 @@ class Budget(Showing):
         """Shares of the base measure to show."""
         return [self.share] * _SAMPLES + [1.0]
 
-    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
+    def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
         """The sample that is held, or where it has worn out a new one within the budget."""
         if amount >= 1.0:
             return rows.all_shown(held)
-        rows.need_places("a budget of rows")
-        if held.lasts(rows.density, rows.measure):
-            return Shown(held.rows, held.lift, held, _KEEPS, hides=True)
-        new = Sample.drawn(rows, amount, held.draws)
-        return Shown(new.rows, new.lift, new, hides=True)
+        rows.need_row_hashes("a budget of rows")
+        if held.is_representative(rows.density, rows.measure):
+            return Subset(held.rows, held.factors, held, _KEEPS, hides=True)
+        new = Sample.draw(rows, amount, held.draws)
+        return Subset(new.rows, new.factors, new, hides=True)
 
-    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
+    def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
         """Drawn once more, unless it is held already."""
         if number == held.number:
             return held
         if number <= 0:
             return Sample(draws=-number)
-        return Sample.drawn(rows, self.share, number - 1)
+        return Sample.draw(rows, self.share, number - 1)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
-from maboost.boosting.showing import Estimate, Sample, Showing, Shown, Weighed
+from maboost.boosting.row_sampling.policy import Estimate, RoundRows, Sample, Showing, Subset
 from maboost.boosting.votes import Scores
 from maboost.engine.base import Engine
 from maboost.engine.leaf_codes import Direction
@@ -20,7 +20,7 @@ from maboost.runtime.entries import value_at
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import chunks_of, parallel_for
 
-__all__ = ["Finder", "Found"]
+__all__ = ["HypothesisSearch", "SearchResult"]
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def _weigh(team, density, mass, weights, rows, out):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """A hypothesis with a positive edge.
 
     Attributes
@@ -71,12 +71,12 @@ class Found:
 
 
 @dataclass
-class Finder:
+class HypothesisSearch:
     """The learner, with the rows of one shard and what is shown of them.
 
     Attributes
     ----------
-    learner, producer, game, engine, trim, places
+    learner, producer, game, engine, trim, row_hashes
         As of the run.
     weights : array of shape (n_rows,)
         The user's own; the learner is shown these times the density.
@@ -90,7 +90,7 @@ class Finder:
     weights: Array
     engine: Engine
     trim: Showing
-    places: Array | None = None
+    row_hashes: Array | None = None
     held: Sample = field(default_factory=Sample)
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class Finder:
         self._unit_weights = bool(np.all(self.weights == 1.0))
 
     def losses(self, h: Hypothesis) -> tuple[Direction, Scores | None]:
-        """The loss vector of a hypothesis, as codes where it takes few values; and its scores, as in `Found`."""
+        """The loss vector of a hypothesis, as codes where it takes few values; and its scores, as in `SearchResult`."""
         known = self.producer.training_leaves(h)
         many = self.game.width > 1
         if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
@@ -108,7 +108,7 @@ class Finder:
 
     def find(
         self, state: AscentState, last_edge: float | None, random_state: np.random.RandomState
-    ) -> Found | None:
+    ) -> SearchResult | None:
         """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
         trim, weighed = self.trim, self.weighed(state)
         if trim.samples and math.isinf(self.held.size):
@@ -121,19 +121,19 @@ class Finder:
             estimate = None
             if found is not None:
                 estimate = Estimate(found.edge, 0.0)
-                if shown.keeps > 0.0:  # otherwise nobody asks
+                if shown.edge_share > 0.0:  # otherwise nobody asks
                     estimate = shown.estimate(found.direction, state.density, self.measure)
                 if trim.accepts(shown, found.edge, estimate):
                     return found
             if not shown.hides:
                 break
-            self.held = trim.refused(shown, estimate)
+            self.held = trim.after_refusal(shown, estimate)
         return None
 
-    def weighed(self, state: AscentState) -> Weighed:
+    def weighed(self, state: AscentState) -> RoundRows:
         """The rows as this round finds them."""
         density, mass = state.density, state.mass
-        return Weighed(self.measure.row_means(density), self.measure, self.places, mass)
+        return RoundRows(self.measure.row_means(density), self.measure, self.row_hashes, mass)
 
     def hold(self, sample: Sample) -> None:
         """From now on show this sample; the producer may keep its rows at hand, and no others."""
@@ -142,28 +142,30 @@ class Finder:
 
     def _found_on(
         self,
-        shown: Shown,
+        shown: Subset,
         rows_density: Array,
         state: AscentState,
         random_state: np.random.RandomState,
-    ) -> Found | None:
+    ) -> SearchResult | None:
         """A hypothesis for these rows that has a positive edge over all rows."""
-        rows, lift = shown.rows, shown.lift
+        rows, factors = shown.rows, shown.factors
         weights = self._shown_weights(rows_density, rows, state.mass)
         used = len(weights)
-        if lift is not None:
-            weights = weights * lift
+        if factors is not None:
+            weights = weights * factors
             used = int(np.count_nonzero(weights))
         for rewards in self._reward_tries(rows, state):
-            if rewards is not None and lift is not None:
-                rewards = rewards * lift[:, None]
+            if rewards is not None and factors is not None:
+                rewards = rewards * factors[:, None]
             h = self.producer.produce(weights, rows, rewards, random_state)
             d, scores = self.losses(h)
             edge = self.engine.edge(state, d)
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
                 h, d, edge = Negated(h), -d, -edge
             if edge > ZERO_EDGE:
-                return Found(h, d, scores, edge, used, self.learner.exact and not shown.hides)
+                return SearchResult(
+                    h, d, scores, edge, used, self.learner.exact and not shown.hides
+                )
         return None
 
     def _shown_weights(

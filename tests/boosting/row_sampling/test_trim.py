@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import Listed, examples, random_problem, rounds, seeds
 
-from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth, trimming
-from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
-from maboost.boosting.trimming import shown_rows
+from maboost.boosting import Booster, Game, Run, Trim, maboost, smooth
+from maboost.boosting.row_sampling.policy import Estimate, RoundRows, Sample, Subset
+from maboost.boosting.row_sampling.trim import shown_rows
+from maboost.engine.leaf_codes import LeafCodes
 from maboost.learners import Producer
 from maboost.mirror import BaseMeasure
-from maboost.engine.leaf_codes import Coded
 
 
 @st.composite
@@ -51,7 +51,7 @@ def test_as_many_of_the_lightest_as_fit_into_the_mass(rows, delta):
 def test_what_is_hidden_is_a_share_of_the_mass_there_is(rows, delta, mass):
     measure, density = rows
     whole, part = (
-        Trim(delta).shown(Weighed(m * density, measure, mass=m), delta, Sample()).rows
+        Trim(delta).shown(RoundRows(m * density, measure, mass=m), delta, Sample()).rows
         for m in (1.0, mass)
     )
     np.testing.assert_array_equal(mask(part, measure.rows), mask(whole, measure.rows))
@@ -115,7 +115,7 @@ def test_the_certified_rule_hides_half_of_the_rows_or_none(light, hides):
     density = np.r_[np.full(light, 1e-3), np.zeros(20), np.full(100 - light, 2.0)]
     measure = BaseMeasure(np.ones(120))
     density /= measure.integral(density)
-    rows = Weighed(density, measure)
+    rows = RoundRows(density, measure)
     shown = Trim("auto").shown(rows, 0.01, Sample())
     everybody = np.flatnonzero(density > 0.0)
     np.testing.assert_array_equal(shown.rows, everybody[light:] if hides else everybody)
@@ -135,7 +135,7 @@ def test_masses_that_make_no_sense(mass):
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 1.0))
 def test_what_the_certified_rule_accepts_keeps_half_the_edge(shown_edge, delta):
     worst_true_edge = (1.0 - delta) * shown_edge - delta
-    shown = Shown(None, None, Sample(), keeps=0.5, hides=True)
+    shown = Subset(None, None, Sample(), edge_share=0.5, hides=True)
     accepted = Trim("auto").accepts(shown, max(worst_true_edge, 1e-9), Estimate(shown_edge, 0.0))
     if accepted:
         assert worst_true_edge >= 0.5 * shown_edge - 1e-12
@@ -146,7 +146,7 @@ def test_what_the_certified_rule_accepts_keeps_half_the_edge(shown_edge, delta):
 
 
 def test_no_rule_accepts_a_hypothesis_without_edge():
-    any_edge, half = (Shown(None, None, Sample(), keeps=k, hides=True) for k in (0.0, 0.5))
+    any_edge, half = (Subset(None, None, Sample(), edge_share=k, hides=True) for k in (0.0, 0.5))
     assert not Trim(0.1).accepts(any_edge, 0.0, Estimate(0.9, 0.1))
     assert not Trim("auto").accepts(half, -0.1, Estimate(0.9, 0.1))
     assert Trim(0.9).accepts(any_edge, 1e-6, Estimate(0.9, 0.1))
@@ -167,7 +167,9 @@ class Watching(Trim):
     def shown(self, rows, delta, held):
         self.deltas.append(delta)
         shown = super().shown(rows, delta, held)
-        return shown._replace(keeps=max(shown.keeps, 1e-300))  # so that the edge is estimated
+        return shown._replace(
+            edge_share=max(shown.edge_share, 1e-300)
+        )  # so that the edge is estimated
 
     def accepts(self, shown, edge, estimate):
         verdict = super().accepts(shown, edge, estimate)
@@ -180,7 +182,7 @@ class Watching(Trim):
     "booster", [maboost(), maboost("euclidean"), smooth(3.0)], ids=["e", "q", "s"]
 )
 def test_the_true_edge_of_trimmed_rounds(mass, booster, monkeypatch):
-    monkeypatch.setattr(trimming, "_PAYS", 1.0)
+    monkeypatch.setattr("maboost.boosting.row_sampling.trim._PAYS", 1.0)
     problem = random_problem(np.random.default_rng(5), n=120, pool=25, skill=0.65)
     watching = Watching(mass)
     run = problem.run(Booster(booster.ascent, booster.step, trim=watching))
@@ -224,7 +226,7 @@ class OnlyWhole(Producer):
 
 @pytest.mark.parametrize("mass", ["auto", 0.4])
 def test_a_refit_shows_more_rows_before_the_run_is_given_up(mass, monkeypatch):
-    monkeypatch.setattr(trimming, "_PAYS", 1.0)
+    monkeypatch.setattr("maboost.boosting.row_sampling.trim._PAYS", 1.0)
     n = 20
     learner = OnlyWhole([])
     weights = np.ones(n)
@@ -251,14 +253,14 @@ def test_the_estimate_is_the_mean_and_variance_over_the_rows_shown(width, lifted
     values = rng.uniform(-1.0, 1.0, 5)
     rows = np.sort(rng.permutation(50)[:20]) if some else None
     picked = np.arange(50) if rows is None else rows
-    lift = rng.uniform(1.0, 3.0, len(picked)) if lifted else None
+    factors = rng.uniform(1.0, 3.0, len(picked)) if lifted else None
     weights = (measure.entries * density).reshape(50, width)[picked]
-    if lift is not None:
-        weights = weights * lift[:, None]
+    if factors is not None:
+        weights = weights * factors[:, None]
     losses = values[codes].reshape(50, width)[picked]
     mean = np.average(losses, weights=weights)
     variance = np.average((losses - mean) ** 2, weights=weights)
-    shown = Shown(rows, lift, Sample())
-    for direction in (values[codes], Coded(values, codes.astype(np.uint16))):
+    shown = Subset(rows, factors, Sample())
+    for direction in (values[codes], LeafCodes(values, codes.astype(np.uint16))):
         found = shown.estimate(direction, density, measure)
         np.testing.assert_allclose([found.edge, found.variance], [-mean, variance], rtol=1e-12)

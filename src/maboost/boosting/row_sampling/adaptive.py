@@ -14,7 +14,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.boosting.showing import LEVEL_BITS, Estimate, Sample, Showing, Shown, Weighed
+from maboost.boosting.row_sampling.policy import (
+    LEVEL_BITS,
+    Estimate,
+    RoundRows,
+    Sample,
+    Showing,
+    Subset,
+)
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import gathered_objects, reproducible_sums
 
@@ -22,7 +29,7 @@ __all__ = ["Certain", "deviation", "rows_needed"]
 
 Array = NDArray[np.float64]
 
-_DOUBT = 1e-3  # the probability that an estimate is further off than we say
+_DELTA = 1e-3  # the probability that an estimate is further off than we say
 _KEEPS = 0.5  # of the edge over a sample, over all rows
 _FINEST, _COARSEST = 10, 3  # from a thousandth of the base measure to an eighth; then everything
 _LEVELS = 52  # at most
@@ -42,7 +49,7 @@ def deviation(worth: float, variance: float) -> float:
     """
     if not worth > 1.0:
         return math.inf
-    log = math.log(2.0 / _DOUBT) / (worth - 1.0)
+    log = math.log(2.0 / _DELTA) / (worth - 1.0)
     return math.sqrt(2.0 * max(variance, 0.0) * log) + 14.0 / 3.0 * log
 
 
@@ -58,16 +65,16 @@ def rows_needed(edge: float, variance: float) -> float:
     # a quadratic equation in the root of log(2/delta) / (n - 1)
     wide = math.sqrt(2.0 * max(variance, 0.0))
     root = 2.0 * half / (wide + math.sqrt(wide * wide + 4.0 * half * 14.0 / 3.0))
-    return 1.0 + math.log(2.0 / _DOUBT) / (root * root)
+    return 1.0 + math.log(2.0 / _DELTA) / (root * root)
 
 
 @dataclass(frozen=True)
 class Certain(Showing):
     r"""Show a sample that the data say is large enough: twice as many rows until the edge is certain.
 
-    Samples are drawn, lifted and held as by :class:`~maboost.boosting.budget.Budget`, but for a share
+    Samples are drawn, lifted and held as by :class:`~maboost.boosting.row_sampling.budget.Budget`, but for a share
     :math:`2^{-l}` of the base measure; the next larger one holds the same rows and as many others (the
-    places of the rows stay as they are, and so does their order where the density does). A hypothesis of
+    row_hashes of the rows stay as they are, and so does their order where the density does). A hypothesis of
     edge :math:`\gamma'` on the sample will do if both
 
     - the edge is certain: :func:`deviation` is at most :math:`\gamma'/2`, with the variance of the losses
@@ -106,37 +113,40 @@ class Certain(Showing):
         first = _first_level(last_edge, held)
         return [*(2.0**-level for level in range(first, _COARSEST - 1, -1)), 1.0]
 
-    def accepts(self, shown: Shown, edge: float, estimate: Estimate) -> bool:
+    def accepts(self, shown: Subset, edge: float, estimate: Estimate) -> bool:
         """Whether the edge over the sample is certain, and half of it is there over all rows."""
-        if shown.hides and deviation(shown.worth, estimate.variance) > _KEEPS * estimate.edge:
+        if (
+            shown.hides
+            and deviation(shown.effective_rows, estimate.variance) > _KEEPS * estimate.edge
+        ):
             return False
         return super().accepts(shown, edge, estimate)
 
-    def refused(self, shown: Shown, estimate: Estimate | None) -> Sample:
+    def after_refusal(self, shown: Subset, estimate: Estimate | None) -> Sample:
         """The sample is given up, but not what it told about how many rows there should be."""
         edge, variance = estimate or (0.0, 1.0)
         if not edge > 0.0:  # then one that it was too small to see
-            edge = min(deviation(shown.worth, 1.0), 1.0)
-        needed = max(rows_needed(edge, variance), 2.0 * shown.worth)
-        share = min(2.0 * needed * edge**2 * shown.held.grain, 1.0)
-        return shown.held.spent(min(math.floor(-math.log2(share)), _LEVELS))
+            edge = min(deviation(shown.effective_rows, 1.0), 1.0)
+        needed = max(rows_needed(edge, variance), 2.0 * shown.effective_rows)
+        share = min(2.0 * needed * edge**2 * shown.held.row_measure, 1.0)
+        return shown.held.discarded(min(math.floor(-math.log2(share)), _LEVELS))
 
-    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
+    def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
         """The sample that is held, if it is of this share and not worn out; otherwise a new one."""
         if amount >= 1.0:
             return rows.all_shown(held)
-        rows.need_places("trim='certain'")
+        rows.need_row_hashes("trim='certain'")
         level, some = round(-math.log2(amount)), math.isfinite(held.size)
         if some and held.level == level:
             size = held.effective_size(rows.density, rows.measure)
             if size >= 0.5 * held.size:
-                return Shown(held.rows, held.lift, held, _KEEPS, True, size / held.grain)
+                return Subset(held.rows, held.factors, held, _KEEPS, True, size / held.row_measure)
         # what was given up is grown: the same rows and more
         turn = held.draws if some else max(held.draws - 1, 0)
         new = _drawn(rows, level, turn)
-        return Shown(new.rows, new.lift, new, _KEEPS, True, new.size / new.grain)
+        return Subset(new.rows, new.factors, new, _KEEPS, True, new.size / new.row_measure)
 
-    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
+    def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
         """Drawn once more, unless it is held already."""
         if number == held.number:
             return held
@@ -155,23 +165,23 @@ def _first_level(last_edge: float | None, held: Sample) -> int:
     return min(math.floor(held.level + 2.0 * math.log2(last_edge)), _FINEST)
 
 
-def _drawn(rows: Weighed, level: int, turn: int) -> Sample:
+def _drawn(rows: RoundRows, level: int, turn: int) -> Sample:
     """A sample of that level, and what its rows are worth."""
-    measure, places = rows.measure, rows.need_places("a sample")
-    sample = Sample.drawn(rows, 2.0**-level, turn)
-    base, density = measure.rows_base[sample.rows], rows.density[sample.rows] * sample.lift
+    measure, row_hashes = rows.measure, rows.need_row_hashes("a sample")
+    sample = Sample.draw(rows, 2.0**-level, turn)
+    base, density = measure.rows_base[sample.rows], rows.density[sample.rows] * sample.factors
     mass = base * density * density
-    copies = mass * _with_copies(places[sample.rows], base, measure)
+    copies = mass * _with_copies(row_hashes[sample.rows], base, measure)
     whole, square = reproducible_sums([mass, copies], measure.comm)
-    return replace(sample, level=level, grain=square / whole if whole > 0.0 else 1.0)
+    return replace(sample, level=level, row_measure=square / whole if whole > 0.0 else 1.0)
 
 
-def _with_copies(places: Array, base: Array, measure: BaseMeasure) -> Array:
+def _with_copies(row_hashes: Array, base: Array, measure: BaseMeasure) -> Array:
     """The measure of each row with all its copies, which are in a sample together or not at all.
 
     In units that add up alike in any order; a row lighter than one counts for itself.
     """
-    distinct, which = np.unique(places, return_inverse=True)
+    distinct, which = np.unique(row_hashes, return_inverse=True)
     here = np.bincount(which, np.rint(base * _UNIT), len(distinct))
     shards = gathered_objects((distinct, here), measure.comm)
     if len(shards) > 1:

@@ -20,8 +20,8 @@ from maboost import (
     SparseBoostClassifier,
 )
 from maboost.boosting import maboost
-from maboost.boosting.certainty import Certain, _with_copies, deviation, rows_needed
-from maboost.boosting.showing import Estimate, Sample, Shown, Weighed
+from maboost.boosting.row_sampling.adaptive import Certain, _with_copies, deviation, rows_needed
+from maboost.boosting.row_sampling.policy import Estimate, RoundRows, Sample, Subset
 from maboost.mirror import BaseMeasure
 from maboost.runtime.communicator import SerialCommunicator
 
@@ -74,12 +74,12 @@ def test_real_answers_need_fewer_rows_than_votes():
 
 def test_what_is_accepted_is_certain_and_keeps_half():
     trim = Certain()
-    shown = Shown(None, None, Sample(), 0.5, True, worth=2000.0)
+    shown = Subset(None, None, Sample(), 0.5, True, effective_rows=2000.0)
     assert trim.accepts(shown, 0.11, Estimate(0.2, 0.16))
     assert not trim.accepts(shown, 0.09, Estimate(0.2, 0.16))  # too little of it is left
     assert not trim.accepts(shown, 0.2, Estimate(0.2, 0.96 * 4.0))  # too uncertain
-    assert not trim.accepts(shown._replace(worth=100.0), 0.2, Estimate(0.2, 0.16))
-    everything = Shown(None, None, Sample())
+    assert not trim.accepts(shown._replace(effective_rows=100.0), 0.2, Estimate(0.2, 0.16))
+    everything = Subset(None, None, Sample())
     assert trim.accepts(everything, 1e-9, Estimate(1e-9, 0.0))
 
 
@@ -88,7 +88,7 @@ def test_what_is_accepted_is_certain_and_keeps_half():
 
 def test_a_grown_sample_holds_the_smaller_one():
     rng = np.random.default_rng(0)
-    density, places, measure = (
+    density, row_hashes, measure = (
         rng.exponential(size=4000),
         rng.random(4000),
         BaseMeasure(np.ones(4000)),
@@ -96,11 +96,11 @@ def test_a_grown_sample_holds_the_smaller_one():
     density /= measure.integral(density)
     held, sizes = Sample(), []
     for share in Certain().tries(None, held)[:-1]:
-        shown = Certain().shown(Weighed(density, measure, places), share, held)
+        shown = Certain().shown(RoundRows(density, measure, row_hashes), share, held)
         assert set(held.rows) <= set(shown.rows)
         assert shown.held.draws == 1
-        v = density[shown.rows] * shown.lift
-        assert shown.worth == pytest.approx(v.sum() ** 2 / np.sum(v * v), rel=1e-9)  # Kish
+        v = density[shown.rows] * shown.factors
+        assert shown.effective_rows == pytest.approx(v.sum() ** 2 / np.sum(v * v), rel=1e-9)  # Kish
         sizes.append(len(shown.rows))
         held = replace(shown.held, size=math.inf)  # given up, but we keep the rows to look at
     assert sizes[-1] == 500
@@ -111,16 +111,16 @@ def test_copies_of_a_row_are_worth_one():
     rng = np.random.default_rng(1)
     times = rng.integers(1, 4, 600)
     index = np.repeat(np.arange(600), times)
-    density, places = np.ones(600), rng.random(600)
+    density, row_hashes = np.ones(600), rng.random(600)
     heavy, many = BaseMeasure(times.astype(float)), BaseMeasure(np.ones(len(index)))
-    once = Certain().shown(Weighed(density, heavy, places), 0.125, Sample())
-    copies = Weighed(density[index], many, places[index])
+    once = Certain().shown(RoundRows(density, heavy, row_hashes), 0.125, Sample())
+    copies = RoundRows(density[index], many, row_hashes[index])
     twice = Certain().shown(copies, 0.125, Sample())
     np.testing.assert_array_equal(np.unique(index[twice.rows]), once.rows)
-    assert twice.worth == pytest.approx(once.worth, rel=1e-12)
+    assert twice.effective_rows == pytest.approx(once.effective_rows, rel=1e-12)
     weight = times[once.rows]
     kish = weight.sum() ** 2 / np.sum(weight**2)
-    assert once.worth == pytest.approx(kish, rel=1e-9)
+    assert once.effective_rows == pytest.approx(kish, rel=1e-9)
 
 
 def test_rows_too_light_for_the_unit_of_copies_count_for_themselves():
@@ -131,27 +131,27 @@ def test_rows_too_light_for_the_unit_of_copies_count_for_themselves():
 
 def test_after_all_rows_were_shown_samples_wait_for_a_larger_edge():
     trim = Certain()
-    held = Sample(draws=3, size=0.125, grain=1e-4, level=3)
-    shown = Shown(None, None, held, 0.5, True, worth=1250.0)
-    spent = trim.refused(shown, Estimate(0.02, 0.96))
+    held = Sample(draws=3, size=0.125, row_measure=1e-4, level=3)
+    shown = Subset(None, None, held, 0.5, True, effective_rows=1250.0)
+    spent = trim.after_refusal(shown, Estimate(0.02, 0.96))
     assert trim.tries(0.02, spent) == [1.0]
     assert trim.tries(0.9, spent)[0] < 0.125
-    none = trim.refused(shown, None)
+    none = trim.after_refusal(shown, None)
     assert trim.tries(0.01, none) == [1.0]
     assert none.draws == spent.draws == 3
     number = spent.number
     assert number < 0
-    again = trim.again(Weighed(np.ones(1), BaseMeasure(np.ones(1))), held, number)
+    again = trim.redraw(RoundRows(np.ones(1), BaseMeasure(np.ones(1))), held, number)
     assert (again.draws, again.level, again.number) == (spent.draws, spent.level, number)
 
 
 def test_what_a_refused_sample_tells_about_the_next():
     """Twice what its edge asks for, or what it was worth twice over, in shares for an edge of one."""
-    held = Sample(draws=1, size=0.01, grain=1e-4, level=7)
-    shown = Shown(None, None, held, 0.5, True, worth=100.0)
+    held = Sample(draws=1, size=0.01, row_measure=1e-4, level=7)
+    shown = Subset(None, None, held, 0.5, True, effective_rows=100.0)
     for edge, variance in ((0.9, 0.0), (0.3, 0.9)):
-        asked = 2.0 ** -Certain().refused(shown, Estimate(edge, variance)).level
-        wanted = 2.0 * max(rows_needed(edge, variance), 200.0) * edge**2 * held.grain
+        asked = 2.0 ** -Certain().after_refusal(shown, Estimate(edge, variance)).level
+        wanted = 2.0 * max(rows_needed(edge, variance), 200.0) * edge**2 * held.row_measure
         assert wanted <= asked < 2.0 * wanted
     assert Certain().tries(0.25, Sample(draws=1, level=12))[0] == 16.0 * 2.0**-12
 
@@ -205,14 +205,14 @@ def test_the_loop_asks_for_the_true_edge_and_that_of_the_sample():
     problem = random_problem(np.random.default_rng(2), n=3000, pool=20, skill=0.8)
     trim = Watching()
     run = problem.run(replace(maboost("euclidean"), trim=trim))
-    run.finder.places = np.random.default_rng(0).random(3000)
+    run.search.row_hashes = np.random.default_rng(0).random(3000)
     for record in rounds(run, 6):
         shown, edge, estimate, accepted = trim.seen[-1]
         assert accepted
         assert record.edge == edge
         if shown.hides:
             assert edge > 0.5 * estimate.edge
-            assert deviation(shown.worth, estimate.variance) <= 0.5 * estimate.edge
+            assert deviation(shown.effective_rows, estimate.variance) <= 0.5 * estimate.edge
             assert record.rows_used <= len(shown.rows)
     assert any(shown.hides for shown, *_, accepted in trim.seen if accepted)
 
@@ -220,14 +220,14 @@ def test_the_loop_asks_for_the_true_edge_and_that_of_the_sample():
 def test_shards_agree_on_samples_and_rounds():
     n = 12_000
     problem = random_problem(np.random.default_rng(2), n=n, pool=30, skill=0.8)
-    places = np.random.default_rng(0).random(8000)[np.arange(n) % 8000]  # copies on two shards
+    row_hashes = np.random.default_rng(0).random(8000)[np.arange(n) % 8000]  # copies on two shards
     booster = replace(maboost("euclidean"), trim=Certain())
 
     def records(comm, part):
         run = problem.run(booster, rows=np.arange(n)[part], comm=comm)
-        run.finder.places = places[part]
+        run.search.row_hashes = row_hashes[part]
         found = comparable(rounds(run, 12))
-        return found, run.samples
+        return found, run.sample_numbers
 
     alone = records(SerialCommunicator(), slice(None))
     assert len(set(alone[1])) > 1
@@ -243,18 +243,18 @@ def test_rounds_are_repeated_with_the_samples_they_held(skill, everybody):
 
     def new():
         run = problem.run(booster)
-        run.finder.places = np.random.default_rng(0).random(n)
+        run.search.row_hashes = np.random.default_rng(0).random(n)
         return run
 
     first, second = new(), new()
     done = [next(first) for _ in range(8)]
-    for round, number in zip(done[:5], first.samples, strict=False):
+    for round, number in zip(done[:5], first.sample_numbers, strict=False):
         second.repeat(round.hypothesis, round.record, number)
-    assert max(first.samples) > 0
-    assert (min(first.samples) < 0) == everybody  # a round of all rows
-    assert second.held.number == first.samples[4]
+    assert max(first.sample_numbers) > 0
+    assert (min(first.sample_numbers) < 0) == everybody  # a round of all rows
+    assert second.held.number == first.sample_numbers[4]
     again = [next(second) for _ in range(3)]
-    assert second.samples == first.samples
+    assert second.sample_numbers == first.sample_numbers
     assert comparable(r.record for r in again) == comparable(r.record for r in done[5:])
 
 

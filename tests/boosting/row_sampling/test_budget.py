@@ -14,9 +14,9 @@ from tests.theory.test_certificates import check_star
 
 from maboost import SparseBoostClassifier
 from maboost.boosting import Game, Run, maboost, sparseboost
-from maboost.boosting.budget import Budget
-from maboost.boosting.certainty import Certain
-from maboost.boosting.showing import Sample, Weighed, drawn_rows
+from maboost.boosting.row_sampling.adaptive import Certain
+from maboost.boosting.row_sampling.budget import Budget
+from maboost.boosting.row_sampling.policy import RoundRows, Sample, drawn_rows
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeLearner
 from maboost.mirror import BaseMeasure
@@ -32,17 +32,17 @@ def test_rows_come_in_the_order_of_place_over_density(seed, n, share):
     rng = np.random.default_rng(seed)
     density = rng.choice([0.0, 0.5, 1.0, 2.0], n) if seed % 2 else rng.exponential(size=n)
     density[rng.integers(n)] = 1.0
-    places, measure = rng.random(n), BaseMeasure(rng.uniform(0.5, 2.0, n))
-    rows, floor = drawn_rows(density, places, share, measure)
+    row_hashes, measure = rng.random(n), BaseMeasure(rng.uniform(0.5, 2.0, n))
+    rows, floor = drawn_rows(density, row_hashes, share, measure)
     positive = np.flatnonzero(density > 0.0)
-    order = positive[np.argsort(places[positive] / density[positive])]
+    order = positive[np.argsort(row_hashes[positive] / density[positive])]
     fits = np.cumsum(measure.rows_base[order]) <= share * (1.0 + 1e-12)
     expected = order[: max(fits.sum(), 1)]
     np.testing.assert_array_equal(rows, np.sort(expected))
     if floor == 0.0:  # nobody was left out, so nobody stands for others
         assert len(rows) == len(positive)
     else:  # the first row left out, or the last one in
-        keys = places[order] / density[order]
+        keys = row_hashes[order] / density[order]
         near = keys[len(expected) - 1 : len(expected) + 1]
         assert np.isclose(1.0 / floor, near, rtol=1e-12).any()
 
@@ -52,24 +52,24 @@ def test_rows_come_in_the_order_of_place_over_density(seed, n, share):
 def test_a_share_that_rows_hold_exactly(seed, n):
     """Their place decides, not how sums are rounded: a row of weight three is the row three times."""
     rng = np.random.default_rng(seed)
-    density, places, times = rng.exponential(size=n), rng.random(n), rng.integers(1, 4, n)
+    density, row_hashes, times = rng.exponential(size=n), rng.random(n), rng.integers(1, 4, n)
     repeat = np.repeat(np.arange(n), times)
-    order = np.argsort(places / density)
+    order = np.argsort(row_hashes / density)
     kept = rng.integers(1, n)
     share = times[order[:kept]].sum() / len(repeat)
-    rows, floor = drawn_rows(density, places, share, BaseMeasure(times.astype(float)))
+    rows, floor = drawn_rows(density, row_hashes, share, BaseMeasure(times.astype(float)))
     many, same = drawn_rows(
-        density[repeat], places[repeat], share, BaseMeasure(np.ones(len(repeat)))
+        density[repeat], row_hashes[repeat], share, BaseMeasure(np.ones(len(repeat)))
     )
     np.testing.assert_array_equal(rows, np.sort(order[:kept]))
     np.testing.assert_array_equal(np.unique(repeat[many]), rows)
     first_left_out = order[kept]
-    assert np.isclose(1.0 / floor, (places / density)[first_left_out], rtol=1e-12)
+    assert np.isclose(1.0 / floor, (row_hashes / density)[first_left_out], rtol=1e-12)
     assert same == floor
 
 
 def test_the_sample_stands_for_the_distribution():
-    """Sums over the sample with lifted densities are those over all rows, on average over places."""
+    """Sums over the sample with lifted densities are those over all rows, on average over row_hashes."""
     rng = np.random.default_rng(0)
     density, values = rng.exponential(size=400), rng.normal(size=400)
     measure = BaseMeasure(np.ones(400))
@@ -88,63 +88,67 @@ def test_the_sample_does_not_depend_on_threads_or_shards(threads):
     rng = np.random.default_rng(3)
     n = 4000
     density = np.maximum(rng.normal(1.0, 1.0, n), 0.0)
-    places, weights = rng.random(n), rng.uniform(0.5, 2.0, n)
+    row_hashes, weights = rng.random(n), rng.uniform(0.5, 2.0, n)
     later = density * rng.exponential(size=n)
-    whole = Sample.drawn(Weighed(density, BaseMeasure(weights), places), 0.2, 4)
+    whole = Sample.draw(RoundRows(density, BaseMeasure(weights), row_hashes), 0.2, 4)
     parts = cuts(n, threads, rng)
 
-    def drawn(comm):
+    def draw(comm):
         part = parts[comm.rank]
         measure = BaseMeasure(weights[part], 1, comm, Threads(threads, block=2))
-        sample = Sample.drawn(Weighed(density[part], measure, places[part]), 0.2, 4)
+        sample = Sample.draw(RoundRows(density[part], measure, row_hashes[part]), 0.2, 4)
         sizes = sample.size, sample.effective_size(later[part], measure)
-        return sample.rows + part.start, sample.lift, sizes
+        return sample.rows + part.start, sample.factors, sizes
 
-    rows, lifts, sizes = zip(*on_shards(threads, drawn), strict=True)
+    rows, lifts, sizes = zip(*on_shards(threads, draw), strict=True)
     np.testing.assert_array_equal(np.concatenate(rows), whole.rows)
-    np.testing.assert_array_equal(np.concatenate(lifts), whole.lift)
+    np.testing.assert_array_equal(np.concatenate(lifts), whole.factors)
     assert set(sizes) == {(whole.size, whole.effective_size(later, BaseMeasure(weights)))}
 
 
 def test_the_effective_size_is_that_of_rows_counted_one_by_one():
     rng = np.random.default_rng(0)
     times = rng.integers(1, 4, 300)
-    density, later, places = rng.exponential(size=300), rng.exponential(size=300), rng.random(300)
+    density, later, row_hashes = (
+        rng.exponential(size=300),
+        rng.exponential(size=300),
+        rng.random(300),
+    )
     index = np.repeat(np.arange(300), times)
     heavy, many = BaseMeasure(times.astype(float)), BaseMeasure(np.ones(len(index)))
-    once = Sample.drawn(Weighed(density, heavy, places), 0.3, 0)
-    twice = Sample.drawn(Weighed(density[index], many, places[index]), 0.3, 0)
+    once = Sample.draw(RoundRows(density, heavy, row_hashes), 0.3, 0)
+    twice = Sample.draw(RoundRows(density[index], many, row_hashes[index]), 0.3, 0)
     np.testing.assert_array_equal(np.unique(index[twice.rows]), once.rows)
-    weight = later[index[twice.rows]] * twice.lift
+    weight = later[index[twice.rows]] * twice.factors
     kish = weight.sum() ** 2 / np.sum(weight**2) / len(index)
     assert twice.effective_size(later[index], many) == pytest.approx(kish, rel=1e-12)
     assert once.effective_size(later, heavy) == pytest.approx(kish, rel=1e-12)
 
 
 def test_a_sample_lasts_until_half_of_it_is_left():
-    measure, places = BaseMeasure(np.ones(100)), np.random.default_rng(0).random(100)
-    sample = Sample.drawn(Weighed(np.ones(100), measure, places), 0.2, 0)
+    measure, row_hashes = BaseMeasure(np.ones(100)), np.random.default_rng(0).random(100)
+    sample = Sample.draw(RoundRows(np.ones(100), measure, row_hashes), 0.2, 0)
     assert len(sample.rows) == 20
     assert sample.size == pytest.approx(0.2)
     assert sample.draws == 1
     for left, lasts in ((20, True), (10, True), (9, False), (0, False)):
         density = np.zeros(100)
         density[sample.rows[:left]] = 1.0
-        assert sample.lasts(density, measure) == lasts
-    assert not sample.spent().lasts(np.ones(100), measure)
-    assert sample.spent().draws == 1
+        assert sample.is_representative(density, measure) == lasts
+    assert not sample.discarded().is_representative(np.ones(100), measure)
+    assert sample.discarded().draws == 1
 
 
 @pytest.mark.parametrize(
     ("trim", "who"), [(Budget(share=0.2), "a budget of rows"), (Certain(), "trim='certain'")]
 )
 def test_no_sample_is_drawn_of_rows_without_places(trim, who):
-    rows = Weighed(np.ones(10), BaseMeasure(np.ones(10)))
-    with pytest.raises(ValueError, match=f"{who} needs the places of the rows: see Run"):
+    rows = RoundRows(np.ones(10), BaseMeasure(np.ones(10)))
+    with pytest.raises(ValueError, match=f"{who} needs the row hashes: see Run"):
         trim.shown(rows, 0.125, Sample())
     lost = Sample(draws=1, size=0.125, level=3)  # of a run that is repeated
-    with pytest.raises(ValueError, match="a sample needs the places of the rows: see Run"):
-        trim.again(rows, Sample(), lost.number)
+    with pytest.raises(ValueError, match="a sample needs the row hashes: see Run"):
+        trim.redraw(rows, Sample(), lost.number)
     everything = trim.shown(rows, 1.0, Sample())
     assert (everything.rows, everything.hides) == (None, False)
 
@@ -159,11 +163,18 @@ def watched_run(booster, rounds, n_classes, n=2500):
     measure = BaseMeasure(weights, game.width)
     learner = TreeLearner(GrowthRules(max_depth=2), base=weights)
     run = Run(
-        booster, learner, X, game, weights, measure, np.random.RandomState(0), places=rng.random(n)
+        booster,
+        learner,
+        X,
+        game,
+        weights,
+        measure,
+        np.random.RandomState(0),
+        row_hashes=rng.random(n),
     )
     for _ in range(rounds):
         held, density = run.held, measure.row_means(run.state.density / run.state.mass)
-        v = density[held.rows] * held.lift
+        v = density[held.rows] * held.factors
         base = measure.rows_base[held.rows]
         worth = np.sum(base * v) ** 2 / np.sum(base * v * v) if len(v) else 0.0
         record = next(run).record
@@ -195,12 +206,12 @@ def test_a_sample_is_held_within_the_budget_and_drawn_again_when_worn_out(regula
 
 def test_shards_agree_on_samples_and_rounds():
     problem = random_problem(np.random.default_rng(2), n=300, pool=30, skill=0.6)
-    places = np.random.default_rng(0).random(300)
+    row_hashes = np.random.default_rng(0).random(300)
     booster = replace(maboost("euclidean"), trim=Budget(share=0.3))
 
     def records(comm, part):
         run = problem.run(booster, rows=np.arange(300)[part], comm=comm)
-        run.finder.places = places[part]
+        run.search.row_hashes = row_hashes[part]
         found = comparable(rounds(run, 25))
         return found, run.held.draws
 
@@ -218,19 +229,19 @@ def test_rounds_are_repeated_with_the_samples_they_held(skill, everybody):
 
     def new():
         run = problem.run(booster)
-        run.finder.places = np.random.default_rng(0).random(n)
+        run.search.row_hashes = np.random.default_rng(0).random(n)
         return run
 
     first = new()
     done = [next(first) for _ in range(16)]
-    assert len(set(first.samples)) < 16  # some were held
-    assert (min(first.samples) < 0) == everybody  # a round of all rows
+    assert len(set(first.sample_numbers)) < 16  # some were held
+    assert (min(first.sample_numbers) < 0) == everybody  # a round of all rows
     for begin in range(1, 15):
         second = new()
-        for round, number in zip(done[:begin], first.samples, strict=False):
+        for round, number in zip(done[:begin], first.sample_numbers, strict=False):
             second.repeat(round.hypothesis, round.record, number)
         again = [next(second) for _ in range(2)]
-        assert second.samples == first.samples[: begin + 2]
+        assert second.sample_numbers == first.sample_numbers[: begin + 2]
         expected = comparable(r.record for r in done[begin : begin + 2])
         assert comparable(r.record for r in again) == expected
 

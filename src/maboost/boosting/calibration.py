@@ -13,26 +13,26 @@ from maboost.engine.multiclass import means_under, tops_taken_out
 from maboost.mirror.measure import BaseMeasure
 
 __all__ = [
-    "DOUBT",
     "POPULATION_SCALE",
-    "WATCHED_DOUBT",
-    "doubt_of_training",
+    "UNSEEN_ERROR",
+    "VALIDATION_SMOOTHING",
     "log_loss",
     "matched_to_shares",
     "probability_scale",
     "softmax_of",
+    "training_smoothing",
 ]
 
 Array = NDArray[np.float64]
 
 POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
-DOUBT = 0.02  # the error to expect on new rows where nothing estimates it
-WATCHED_DOUBT = 0.005  # the doubt on validation rows, which may be few and all right
+UNSEEN_ERROR = 0.02  # the error to expect on new rows where nothing estimates it
+VALIDATION_SMOOTHING = 0.005  # the smoothing on validation rows, which may be few and all right
 _MATCHES = 200  # of the means with the shares, at most
 _FURTHER = 4.0  # times a scale: the next place to look for one
 
 
-def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> float:
+def probability_scale(margins: Array, rows: BaseMeasure, smoothing: float = 0.0) -> float:
     r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
 
     Parameters
@@ -41,26 +41,26 @@ def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> 
         :math:`H_y - H_l` for the wrong classes l.
     rows : BaseMeasure
         Of the rows.
-    doubt : float, default=0.0
+    smoothing : float, default=0.0
         The share of every label that counts as another class: on training rows, where votes are surer
         than they will be elsewhere, about the error to expect.
 
     Returns
     -------
     float
-        The loss is convex in a; where it falls for ever (all rows are right, and no doubt) 1e3.
+        The loss is convex in a; where it falls for ever (all rows are right, and no smoothing) 1e3.
 
     >>> import numpy as np
     >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
     >>> round(probability_scale(margins, rows), 6)  # log 3: odds of three to one
     1.098612
-    >>> round(probability_scale(np.ones((4, 1)), rows, doubt=0.25), 6)
+    >>> round(probability_scale(np.ones((4, 1)), rows, smoothing=0.25), 6)
     1.098612
     """
     size = rows.maximum(np.abs(margins).reshape(-1))
     if not size > 0.0:
         return POPULATION_SCALE
-    pull = doubt * margins.mean(axis=1)
+    pull = smoothing * margins.mean(axis=1)
 
     @cache
     def slope(a: float) -> float:
@@ -79,10 +79,10 @@ def probability_scale(margins: Array, rows: BaseMeasure, doubt: float = 0.0) -> 
     return float(scipy.optimize.brentq(slope, low, high, xtol=1e-12, rtol=1e-10))
 
 
-def doubt_of_training(margins: Array, rows: BaseMeasure, expected_error: float) -> float:
-    r"""The doubt at which the error of the training rows becomes the error to expect elsewhere.
+def training_smoothing(margins: Array, rows: BaseMeasure, expected_error: float) -> float:
+    r"""The smoothing at which the error of the training rows becomes the error to expect elsewhere.
 
-    A doubt d moves that share of every label evenly to the other K - 1 classes. It turns a training
+    A smoothing d moves that share of every label evenly to the other K - 1 classes. It turns a training
     error t into :math:`t + d(1 - tK/(K-1))`, so that
 
     .. math:: d = \frac{e - t}{1 - tK/(K-1)}
@@ -91,9 +91,9 @@ def doubt_of_training(margins: Array, rows: BaseMeasure, expected_error: float) 
 
     >>> import numpy as np
     >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
-    >>> round(doubt_of_training(margins, rows, 0.3), 6)  # (0.3 - 0.25) / (1 - 0.5)
+    >>> round(training_smoothing(margins, rows, 0.3), 6)  # (0.3 - 0.25) / (1 - 0.5)
     0.1
-    >>> doubt_of_training(margins, rows, 0.2)
+    >>> training_smoothing(margins, rows, 0.2)
     0.0
     """
     classes = margins.shape[1] + 1

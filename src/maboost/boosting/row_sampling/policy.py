@@ -19,7 +19,7 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import reproducible_sums
 from maboost.runtime.tail_sums import TIE, lower_tail
 
-__all__ = ["Estimate", "Sample", "Showing", "Shown", "Weighed", "drawn_rows", "support_rows"]
+__all__ = ["Estimate", "RoundRows", "Sample", "Showing", "Subset", "drawn_rows", "support_rows"]
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Showing(ABC):
     Attributes
     ----------
     samples : bool
-        Whether the places of rows are needed, see :class:`Weighed`.
+        Whether the row_hashes of rows are needed, see :class:`RoundRows`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Showing(ABC):
     ...     def shown(self, rows, amount, held):
     ...         if amount == 1.0:
     ...             return rows.all_shown(held)
-    ...         return Shown(np.arange(0, rows.measure.rows, 2), None, held, hides=True)
+    ...         return Subset(np.arange(0, rows.measure.rows, 2), None, held, hides=True)
     >>> booster = replace(maboost(), trim=Halves())
     """
 
@@ -65,18 +65,18 @@ class Showing(ABC):
         """
 
     @abstractmethod
-    def shown(self, rows: Weighed, amount: float, held: Sample) -> Shown:
+    def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
         """The rows to show, given what is held from the rounds before."""
 
-    def accepts(self, shown: Shown, edge: float, estimate: Estimate) -> bool:
+    def accepts(self, shown: Subset, edge: float, estimate: Estimate) -> bool:
         """Whether a hypothesis with this edge over all rows, and this one over those shown, will do."""
-        return edge > max(0.0, shown.keeps * estimate.edge)
+        return edge > max(0.0, shown.edge_share * estimate.edge)
 
-    def refused(self, shown: Shown, estimate: Estimate | None) -> Sample:
+    def after_refusal(self, shown: Subset, estimate: Estimate | None) -> Sample:
         """What is held once a hypothesis would not do, or none was found."""
-        return shown.held.spent()
+        return shown.held.discarded()
 
-    def again(self, rows: Weighed, held: Sample, number: int) -> Sample:
+    def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
         """The sample of that number, which a round that is repeated held."""
         return held
 
@@ -89,7 +89,7 @@ class Sample:
     ----------
     rows : array of shape (n_shown,)
         Rows of this shard, rising.
-    lift : array of shape (n_shown,)
+    factors : array of shape (n_shown,)
         One over the probability with which each was drawn: a factor on its weight.
     size : float
         The effective size at the draw; infinite where no sample is held.
@@ -98,26 +98,26 @@ class Sample:
     level : int
         Where shares are found by the data: this one is two to the minus `level`. Where no sample is
         held, the share that an edge of one would ask for.
-    grain : float
+    row_measure : float
         There also: the measure of a row as it was drawn, copies included, on average.
     """
 
     rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    lift: Array = field(default_factory=lambda: np.empty(0))
+    factors: Array = field(default_factory=lambda: np.empty(0))
     size: float = math.inf
     draws: int = 0
     level: int = 0
-    grain: float = 0.0
+    row_measure: float = 0.0
 
     @classmethod
-    def drawn(cls, rows: Weighed, share: float, draws: int) -> Sample:
-        """A new sample, with the places turned as far as so many draws before ask for."""
-        density, measure, places = rows.density, rows.measure, rows.need_places("a sample")
-        some, floor = drawn_rows(density, places, share, measure, draws)
+    def draw(cls, rows: RoundRows, share: float, draws: int) -> Sample:
+        """A new sample, with the row_hashes turned as far as so many draws before ask for."""
+        density, measure, row_hashes = rows.density, rows.measure, rows.need_row_hashes("a sample")
+        some, floor = drawn_rows(density, row_hashes, share, measure, draws)
         with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
-            lift = np.maximum(1.0, floor / density[some])
-        lift = np.minimum(lift, _HEAVIEST)
-        sample = cls(some, lift, draws=draws + 1)
+            factors = np.maximum(1.0, floor / density[some])
+        factors = np.minimum(factors, _HEAVIEST)
+        sample = cls(some, factors, draws=draws + 1)
         return replace(sample, size=sample.effective_size(density, measure))
 
     def effective_size(self, row_density: Array, measure: BaseMeasure) -> float:
@@ -129,12 +129,12 @@ class Sample:
         with u the densities now and at the draw: the measure of the whole sample where all its rows
         have the same v, the smaller the more uneven they are. A row of weight two counts as two rows.
         """
-        density = row_density[self.rows] * self.lift
+        density = row_density[self.rows] * self.factors
         mass = measure.of_rows.base(self.rows) * density
         whole, square = reproducible_sums([mass, mass * density], measure.comm)
         return whole * whole / square if square > 0.0 else 0.0
 
-    def lasts(self, row_density: Array, measure: BaseMeasure) -> bool:
+    def is_representative(self, row_density: Array, measure: BaseMeasure) -> bool:
         """Whether the effective size is at least half of what it was at the draw."""
         if math.isinf(self.size):
             return False
@@ -146,12 +146,12 @@ class Sample:
         number = self.draws + (self.level << LEVEL_BITS)
         return number if math.isfinite(self.size) else -number
 
-    def spent(self, level: int = 0) -> Sample:
+    def discarded(self, level: int = 0) -> Sample:
         """What is left when the sample is given up: the count of draws, and what was learnt."""
         return Sample(draws=self.draws, level=level)
 
 
-class Weighed(NamedTuple):
+class RoundRows(NamedTuple):
     """The rows of a shard as a round finds them: what a choice among them may look at.
 
     Parameters
@@ -159,7 +159,7 @@ class Weighed(NamedTuple):
     density : array of shape (n_rows,)
         Of the distribution times `mass`, averaged over the entries of a row.
     measure : BaseMeasure
-    places : array of shape (n_rows,), optional
+    row_hashes : array of shape (n_rows,), optional
         A number in [0, 1) a row, from its content: samples are drawn by it.
     mass : float, default=1.0
         The integral of the density.
@@ -167,34 +167,34 @@ class Weighed(NamedTuple):
 
     density: Array
     measure: BaseMeasure
-    places: Array | None = None
+    row_hashes: Array | None = None
     mass: float = 1.0
 
-    def need_places(self, who: str) -> Array:
-        """The places, which `who` cannot do without."""
-        if self.places is None:
-            raise ValueError(f"{who} needs the places of the rows: see Run")
-        return self.places
+    def need_row_hashes(self, who: str) -> Array:
+        """The row_hashes, which `who` cannot do without."""
+        if self.row_hashes is None:
+            raise ValueError(f"{who} needs the row hashes: see Run")
+        return self.row_hashes
 
-    def all_shown(self, held: Sample) -> Shown:
+    def all_shown(self, held: Sample) -> Subset:
         """Every row of positive density, with nothing hidden; what is held stays so."""
-        return Shown(support_rows(self.density, self.measure), None, held)
+        return Subset(support_rows(self.density, self.measure), None, held)
 
 
-class Shown(NamedTuple):
+class Subset(NamedTuple):
     """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
 
-    A hypothesis must keep more than a share `keeps` of its edge over them when all rows are asked.
-    `hides` says whether rows of positive weight may be missing, on this shard or another, and `worth`
+    A hypothesis must keep more than a share `edge_share` of its edge over them when all rows are asked.
+    `hides` says whether rows of positive weight may be missing, on this shard or another, and `effective_rows`
     how many rows drawn one by one the sample is as good as, where somebody asks.
     """
 
     rows: NDArray[np.intp] | None
-    lift: Array | None
+    factors: Array | None
     held: Sample
-    keeps: float = 0.0
+    edge_share: float = 0.0
     hides: bool = False
-    worth: float = 0.0
+    effective_rows: float = 0.0
 
     def estimate(self, direction: Direction, density: Array, measure: BaseMeasure) -> Estimate:
         """The edge of a hypothesis of this loss vector over the rows shown, as they were shown."""
@@ -204,8 +204,8 @@ class Shown(NamedTuple):
         elif measure.width > 1:
             at = (at[:, None] * measure.width + np.arange(measure.width)).reshape(-1)
         mass = measure.entries[at] * density[at]
-        if self.lift is not None:
-            mass *= np.repeat(self.lift, measure.width)
+        if self.factors is not None:
+            mass *= np.repeat(self.factors, measure.width)
         d = direction
         answers = d.values[d.codes[at]] if isinstance(d, LeafCodes) else d[at]
         losses = mass * answers
@@ -226,15 +226,15 @@ def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] |
     return measure.positive_rows(row_density)
 
 
-def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -> Array:
+def _keys(row_density: Array, row_hashes: Array, draws: int, measure: BaseMeasure) -> Array:
     """Turned place / density; `_NEVER` where there is no density."""
-    keys, turn = np.empty(len(places)), math.fmod(_GOLDEN * draws, 1.0)
+    keys, turn = np.empty(len(row_hashes)), math.fmod(_GOLDEN * draws, 1.0)
 
     def work(a: int, b: int) -> None:
         with np.errstate(over="ignore"):
             for start in range(a, b, _BLOCK):
                 part = slice(start, min(start + _BLOCK, b))
-                turned = places[part] + turn
+                turned = row_hashes[part] + turn
                 turned -= np.floor(turned)
                 positive = row_density[part] > 0.0
                 turned = np.divide(turned, row_density[part], out=turned, where=positive)
@@ -245,7 +245,7 @@ def _keys(row_density: Array, places: Array, draws: int, measure: BaseMeasure) -
 
 
 def drawn_rows(
-    row_density: Array, places: Array, share: float, measure: BaseMeasure, draws: int = 0
+    row_density: Array, row_hashes: Array, share: float, measure: BaseMeasure, draws: int = 0
 ) -> tuple[NDArray[np.intp], float]:
     """Rows in the order of place / density that hold at most a `share` of the base measure.
 
@@ -259,7 +259,7 @@ def drawn_rows(
         of positive density fit.
     """
     rows = measure.of_rows
-    keys = _keys(row_density, places, draws, rows)
+    keys = _keys(row_density, row_hashes, draws, rows)
     share *= 1.0 + TIE
     level = lower_tail(keys, rows.entries, share, rows).level
     last = min(level, _LAST)
