@@ -22,7 +22,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import maboost
-from maboost.estimators.table import RareCategoriesWarning
+from maboost.data import RareCategoriesWarning
 
 PAGE = Path(__file__).parent.parent / "docs" / "defaults.md"
 CONDITIONS = ("clean", "20 % uniform", "40 % of positives")

@@ -46,7 +46,7 @@ from maboost import (
     SparseBoostClassifier,
     load_model,
 )
-from maboost.estimators.table import RareCategoriesWarning
+from maboost.data import RareCategoriesWarning
 from maboost.io.checkpoint import _digest
 from maboost.io.container import KEY, pack, unpack
 

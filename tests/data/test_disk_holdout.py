@@ -6,7 +6,7 @@ from sklearn.base import clone
 from tests.data.test_stored import BOOSTERS, FEATURES, Batches, assert_same, frame, write
 
 from maboost import SmoothBoostClassifier
-from maboost.data import OnDisk, stored
+from maboost.data import OnDisk, binned, parquet
 from maboost.learners.tree import learner
 
 STOPPING = {"early_stopping": True, "n_iter_no_change": 4, "n_estimators": 40, "random_state": 0}
@@ -22,7 +22,7 @@ def assert_watched_alike(disk, memory):
 @pytest.mark.parametrize("name", BOOSTERS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_early_stopping_on_disk_and_in_memory_agree(name, classes, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "BATCH", 128)
+    monkeypatch.setattr(parquet, "BATCH", 128)
     table = frame(classes=classes)
     folder = write(table, tmp_path / "rows")
     model = clone(BOOSTERS[name]).set_params(**STOPPING)
@@ -82,7 +82,7 @@ def test_the_rows_held_out_are_bins_on_disk(tmp_path, monkeypatch):
     folder, cache = write(table, tmp_path / "rows"), tmp_path / "cache"
     model = SmoothBoostClassifier(smoothness=3.0).set_params(**STOPPING)
     written, asked = [], []
-    write_files, scores = stored.Cache._write, learner.TreeHypothesis.scores
+    write_files, scores = binned.Cache._write, learner.TreeHypothesis.scores
 
     def counted(self, rows, *arguments):
         written.append(rows.rows)
@@ -92,7 +92,7 @@ def test_the_rows_held_out_are_bins_on_disk(tmp_path, monkeypatch):
         asked.append(type(X))
         return scores(self, X)
 
-    monkeypatch.setattr(stored.Cache, "_write", counted)
+    monkeypatch.setattr(binned.Cache, "_write", counted)
     monkeypatch.setattr(learner.TreeHypothesis, "scores", seen)
     first, second = (clone(model).fit(OnDisk(folder, cache), "label") for _ in range(2))
     assert set(asked) == {learner.Binned}

@@ -23,12 +23,12 @@ from maboost import (
     MadaBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
-    content,
     write_report,
 )
-from maboost.data import OnDisk, binned, stored
+from maboost.data import OnDisk, binned, parquet
 from maboost.data.files import TableError
 from maboost.estimators.control import Passes
+from maboost.runtime import row_hash
 
 FEATURES = ["a", "b", "c", "colour"]
 BOOSTERS = {
@@ -95,7 +95,7 @@ def test_disk_and_memory_agree(name, classes, tmp_path):
 @pytest.mark.parametrize("batch", [7, 100, 5000])
 @pytest.mark.parametrize("files", [1, 5])
 def test_any_batch_size_and_number_of_files(batch, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "BATCH", batch)
+    monkeypatch.setattr(parquet, "BATCH", batch)
     table = frame()
     folder = write(table, tmp_path / "rows", files)
     model = SmoothBoostClassifier(smoothness=3.0, n_estimators=5, random_state=0)
@@ -107,9 +107,9 @@ def test_any_batch_size_and_number_of_files(batch, files, tmp_path, monkeypatch)
 
 def test_samples_of_content_agree(tmp_path, monkeypatch):
     """Where the rows are more than the binning sample."""
-    monkeypatch.setattr(content, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(row_hash, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(binned, "CELLS", 400)  # two columns of the sample at a time
-    monkeypatch.setattr(stored, "BATCH", 64)
+    monkeypatch.setattr(parquet, "BATCH", 64)
     table = pd.concat([frame(), frame()[:300]], ignore_index=True)
     folder = write(table, tmp_path / "rows")
     X = table.drop(columns=["label", "weight"])
@@ -140,13 +140,13 @@ def test_the_cache_is_reused_while_nothing_changes(tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     model = SmoothBoostClassifier(smoothness=3.0, n_estimators=3, random_state=0)
     written = []
-    original = stored.Cache._write
+    original = binned.Cache._write
 
     def counted(self, *arguments):
         written.append(1)
         return original(self, *arguments)
 
-    monkeypatch.setattr(stored.Cache, "_write", counted)
+    monkeypatch.setattr(binned.Cache, "_write", counted)
     for _ in range(2):
         clone(model).fit(OnDisk(folder, cache), "label")
     assert len(written) == 1
@@ -216,7 +216,7 @@ def test_fits_that_share_a_cache_do_not_change_each_other(tmp_path, monkeypatch)
     rows = OnDisk(write(table, tmp_path / "rows"), cache)
     model = MABoostClassifier(HistTreeClassifier(), n_estimators=8, random_state=0)
     memory = clone(model).fit(table[FEATURES], table["label"])
-    original, others = stored.Cache.binned, []
+    original, others = binned.Cache.binned, []
 
     def meanwhile(self, *arguments):
         found = original(self, *arguments)
@@ -225,7 +225,7 @@ def test_fits_that_share_a_cache_do_not_change_each_other(tmp_path, monkeypatch)
             others[0].fit(rows, "label")
         return found
 
-    monkeypatch.setattr(stored.Cache, "binned", meanwhile)
+    monkeypatch.setattr(binned.Cache, "binned", meanwhile)
     assert_same(clone(model).fit(rows, "label"), memory, table[FEATURES])
     (home,) = cache.iterdir()
     left, written = cache / "left.part", cache / "written.part"
@@ -512,7 +512,7 @@ def test_files_are_predicted_in_batches(tmp_path):
 
 
 def test_every_long_pass_tells_how_far_it_is(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(stored, "BATCH", 256)
+    monkeypatch.setattr(parquet, "BATCH", 256)
     folder = write(frame().drop(columns=["weight", "source"]), tmp_path / "rows")
     MABoostClassifier(n_estimators=2, verbose=1).fit(folder, "label")
     lines = capsys.readouterr().err.splitlines()

@@ -196,7 +196,7 @@ def test_other_types_that_differ_are_refused_before_rows_are_read(
     name, types, message, dataset, tmp_path, monkeypatch
 ):
     folder = write(parts({name: types}), tmp_path / "rows")
-    monkeypatch.setattr("maboost.data.stored.StoredTable._batches", None)
+    monkeypatch.setattr("maboost.data.parquet.ParquetTable._batches", None)
     with pytest.raises(TableError, match=r"part-1\.parquet: column " + message):
         clone(MODEL).fit(ds.dataset(folder) if dataset else folder, "label", sample_weight="weight")
 

@@ -26,9 +26,9 @@ from tests.distributed import faults
 from tests.distributed.shards import BOOSTERS, assert_same, table
 
 from maboost import HistTreeClassifier, MABoostClassifier, distributed, load_model
+from maboost.data import RareCategoriesWarning
 from maboost.distributed import DaskMABoostClassifier, WorkerLostError, collective, launch
 from maboost.distributed.worker import model_digest
-from maboost.estimators.table import RareCategoriesWarning
 from maboost.mirror import CappedSimplex, SourceCapped
 
 pytestmark = pytest.mark.filterwarnings("default:.*:UserWarning:distributed")

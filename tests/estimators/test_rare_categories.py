@@ -25,8 +25,7 @@ from maboost import (
     load_model,
     write_report,
 )
-from maboost.data import OnDisk
-from maboost.estimators.table import RareCategoriesWarning
+from maboost.data import OnDisk, RareCategoriesWarning
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
 
@@ -38,7 +37,7 @@ BOOSTERS = [
     MadaBoostClassifier(TREE, n_estimators=6, random_state=0),
     CombinedBoostClassifier(TREE, n_estimators=6, random_state=0),
 ]
-notices = pytest.mark.filterwarnings("ignore::maboost.estimators.table.RareCategoriesWarning")
+notices = pytest.mark.filterwarnings("ignore::maboost.data.categories.RareCategoriesWarning")
 
 
 def rows(n=600, classes=2, seed=0, levels=40):

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
-from maboost.estimators.table import RareCategoriesWarning
+from maboost.data import RareCategoriesWarning
 
 N = 240
 COLORS = ["red", "green", "blue", "grey"]
@@ -506,7 +506,7 @@ def test_a_frame_must_hold_rows_and_distinct_names(numbers):
 
 
 def test_frames_that_an_older_scikit_learn_cannot_read_are_refused(monkeypatch):
-    monkeypatch.setattr("maboost.estimators.table._READS_ALL_FRAMES", False)
+    monkeypatch.setattr("maboost.data.frames._READS_ALL_FRAMES", False)
     monkeypatch.delattr(pl.DataFrame, "__dataframe__", raising=False)  # polars 1 has it
     rows, y = {"size": [1.0, 2.0, 3.0, 4.0]}, [0, 0, 1, 1]
     assert SmoothBoostClassifier(n_estimators=2).fit(pd.DataFrame(rows), y).n_features_in_ == 1

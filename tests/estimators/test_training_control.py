@@ -29,7 +29,7 @@ from maboost import (
 from maboost.boosting import loop
 from maboost.boosting.certificate import Totals
 from maboost.boosting.search import HypothesisSearch
-from maboost.estimators.holdout import held_out
+from maboost.data.holdout import held_out
 from maboost.mirror import CappedSimplex
 
 BINARY = make_classification(400, 8, n_informative=4, flip_y=0.15, random_state=0)

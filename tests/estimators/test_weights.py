@@ -18,7 +18,7 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.estimators.weights import InertRowsWarning
+from maboost.data import InertRowsWarning
 from maboost.mirror import CappedSimplex, FermiDirac
 
 ROUNDS = 8

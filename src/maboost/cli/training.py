@@ -45,7 +45,7 @@ from maboost.cli.training_summary import print_summary, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
-from maboost.estimators.holdout import held_out
+from maboost.data.holdout import held_out
 from maboost.runtime.text import escaped
 
 __all__ = ["train"]

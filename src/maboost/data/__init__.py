@@ -1,5 +1,7 @@
-"""Where rows live: files on disk, whole or in batches."""
+"""Rows and what belongs to them: tables in memory and on disk, labels, weights, hold-out."""
 
-from maboost.data.stored import OnDisk
+from maboost.data.categories import RareCategoriesWarning
+from maboost.data.parquet import OnDisk
+from maboost.data.weights import InertRowsWarning
 
-__all__ = ["OnDisk"]
+__all__ = ["InertRowsWarning", "OnDisk", "RareCategoriesWarning"]

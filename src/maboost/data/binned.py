@@ -28,7 +28,7 @@ from maboost.runtime.row_hash import hash_rows, integer_weights, merged_weights,
 from maboost.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    from maboost.data.stored import Rows
+    from maboost.data.parquet import Rows
 
 __all__ = ["BinningSample", "Cache"]
 

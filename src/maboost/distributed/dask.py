@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from maboost.data.labels import label_array
 from maboost.distributed.collective import Traffic
 from maboost.distributed.launch import fit_on_workers, loaded
 from maboost.distributed.parts import is_collection, parts_of
@@ -22,7 +23,6 @@ from maboost.estimators import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.estimators.labels import label_array
 from maboost.mirror.domains import SourceCapped
 
 try:

@@ -16,7 +16,14 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from maboost.boosting.game import Game, Validation
-from maboost.data.stored import StoredTable, is_stored, refuse_name, refuse_stored
+from maboost.data.categories import CategoryCodes, categorical_mask
+from maboost.data.frames import checked_data
+from maboost.data.labels import check_labels, label_array, unknown_labels
+from maboost.data.large_integers import warn_of_large_integers
+from maboost.data.parquet import ParquetTable, is_stored, refuse_name, refuse_stored
+from maboost.data.reading import stored_rows
+from maboost.data.training_rows import TrainingRows
+from maboost.data.weights import RowWeights, row_weights
 from maboost.estimators.control import (
     CallbackSupportMixin,
     Passes,
@@ -24,13 +31,7 @@ from maboost.estimators.control import (
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
-from maboost.estimators.labels import check_labels, label_array, unknown_labels
-from maboost.estimators.large_integers import warn_of_large_integers
-from maboost.estimators.rows import TrainingRows
-from maboost.estimators.stored import stored_rows
-from maboost.estimators.table import CategoryCodes, categorical_mask, checked_data
 from maboost.estimators.tree import INPUT, TREE_PARAMETERS, HistTreeClassifier
-from maboost.estimators.weights import RowWeights, row_weights
 from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
 from maboost.noise.rates import EstimatedRates
@@ -218,7 +219,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         )  # fmt: skip
         self._codes = rows.X.codes
         self.__dict__.pop("feature_names_in_", None)
-        if isinstance(rows.X, StoredTable):  # an iterator has no names
+        if isinstance(rows.X, ParquetTable):  # an iterator has no names
             self.feature_names_in_ = np.array(rows.X.features, dtype=object)
         self.n_features_in_ = len(rows.X.features)
         check_labels(rows.y)
@@ -255,7 +256,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             raise ValueError(
                 "rows on disk are found by their columns, but the fit had no column names"
             )
-        table = StoredTable.open(X, set())
+        table = ParquetTable.open(X, set())
         missing = [name for name in names if name not in table.dataset.schema.names]
         if missing:
             raise ValueError(f"the files have no column {missing[0]!r}, which the model needs")

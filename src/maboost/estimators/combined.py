@@ -16,12 +16,12 @@ from sklearn.utils._param_validation import StrOptions
 from maboost.boosting.booster import Booster
 from maboost.boosting.groups import Groups
 from maboost.boosting.recipes import REGULARIZERS, STEPS, combined, group_caps
+from maboost.data.labels import refuse_missing
+from maboost.data.training_rows import TrainingRows
+from maboost.data.weights import distinct_sources
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import Sources
-from maboost.estimators.labels import refuse_missing
-from maboost.estimators.rows import TrainingRows
 from maboost.estimators.smooth import SmoothBoostClassifier
-from maboost.estimators.weights import distinct_sources
 from maboost.mirror.domains import SourceCaps
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer

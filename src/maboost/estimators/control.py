@@ -22,7 +22,7 @@ from maboost.boosting.game import Validation
 from maboost.boosting.history import Record, Round
 from maboost.boosting.loop import Run
 from maboost.boosting.rounding import at_most
-from maboost.estimators.rows import TrainingRows
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import described, told_change

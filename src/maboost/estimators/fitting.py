@@ -28,6 +28,11 @@ from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record
 from maboost.boosting.loop import Run
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
+from maboost.data.categories import warn_of_rare
+from maboost.data.holdout import held_out, places
+from maboost.data.labels import refuse_missing
+from maboost.data.training_rows import TrainingRows
+from maboost.data.weights import RowWeights
 from maboost.estimators.control import (
     Interrupts,
     Progress,
@@ -36,13 +41,8 @@ from maboost.estimators.control import (
     booster_parameters,
     told_changes,
 )
-from maboost.estimators.holdout import held_out, places
-from maboost.estimators.labels import refuse_missing
-from maboost.estimators.rows import TrainingRows
 from maboost.estimators.suspects import Evidence, Suspicion
-from maboost.estimators.table import warn_of_rare
 from maboost.estimators.voting import Voting
-from maboost.estimators.weights import RowWeights
 from maboost.learners.base import WeakLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure

@@ -9,8 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, maboost
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.rows import TrainingRows
 from maboost.mirror.domains import Domain
 from maboost.mirror.regularizers import Regularizer
 

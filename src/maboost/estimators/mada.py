@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import STEPS, madaboost
 from maboost.boosting.streaming import Filter
+from maboost.data.categories import CategoryCodes
+from maboost.data.labels import label_array, unknown_labels
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.control import unchanged_by_failure
-from maboost.estimators.labels import label_array, unknown_labels
-from maboost.estimators.rows import TrainingRows
 from maboost.estimators.stream_fit import boost_stream
-from maboost.estimators.table import CategoryCodes
 
 __all__ = ["MadaBoostClassifier"]
 

@@ -17,10 +17,10 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.calibration import UNSEEN_ERROR
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
+from maboost.data.holdout import held_out_shares
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.fitting import classes_among
-from maboost.estimators.holdout import held_out_shares
-from maboost.estimators.rows import TrainingRows
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["SmoothBoostClassifier"]

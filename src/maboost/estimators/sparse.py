@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maboost.boosting.booster import Booster
 from maboost.boosting.recipes import STEPS, sparseboost
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.rows import TrainingRows
 
 __all__ = ["SparseBoostClassifier"]
 

@@ -136,7 +136,7 @@ def _round(
 def _trained(
     model: Any, X: Any, labels: NDArray[np.intp], random_state: np.random.RandomState
 ) -> Any:
-    from maboost.estimators.weights import row_weights
+    from maboost.data.weights import row_weights
 
     weights = row_weights(X, labels, None, None)
     threads = Threads(available_threads(model.n_jobs))

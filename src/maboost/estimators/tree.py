@@ -15,17 +15,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.boosting.game import Game
-from maboost.data.stored import refuse_stored
-from maboost.estimators.labels import check_labels, label_array
-from maboost.estimators.large_integers import warn_of_large_integers
-from maboost.estimators.table import (
+from maboost.data.categories import (
     CategoryCodes,
     categorical_mask,
-    checked_data,
     rare_categories,
     warn_of_rare,
 )
-from maboost.estimators.weights import row_weights
+from maboost.data.frames import checked_data
+from maboost.data.labels import check_labels, label_array
+from maboost.data.large_integers import warn_of_large_integers
+from maboost.data.parquet import refuse_stored
+from maboost.data.weights import row_weights
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.packing import counted_rows

@@ -20,11 +20,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from maboost.boosting.certificate import Certificate
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
+from maboost.data.categories import CategoryCodes, rare_categories
 from maboost.data.files import TableError
-from maboost.data.stored import is_stored, named_column
-from maboost.estimators.labels import label_array, unknown_labels
+from maboost.data.frames import pandas_index
+from maboost.data.labels import label_array, unknown_labels
+from maboost.data.parquet import is_stored, named_column
 from maboost.estimators.suspects import Suspicion
-from maboost.estimators.table import CategoryCodes, pandas_index, rare_categories
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis

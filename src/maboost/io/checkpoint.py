@@ -24,8 +24,8 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import History
 from maboost.boosting.loop import Run
+from maboost.data.training_rows import TrainingRows
 from maboost.estimators.control import fixed_parameters, told_changes
-from maboost.estimators.rows import TrainingRows
 from maboost.io.container import (
     MAX_BYTES,
     Arrays,

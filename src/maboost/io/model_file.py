@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maboost._version import __version__
+from maboost.data.categories import CategoryCodes
 from maboost.estimators import (
     CombinedBoostClassifier,
     HistTreeClassifier,
@@ -22,7 +23,6 @@ from maboost.estimators import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
-from maboost.estimators.table import CategoryCodes
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, shortened, unpack
 from maboost.io.fields import Fields, Tensors, require
 from maboost.io.noise import label_noise, plain_rates, read_label_noise

@@ -18,7 +18,7 @@ from maboost._version import __version__
 from maboost.boosting.game import Validation
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
-from maboost.estimators.rows import TrainingRows
+from maboost.data.training_rows import TrainingRows
 from maboost.io.checkpoint import (
     SCHEMA,
     Checkpoint,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from maboost.estimators.labels import is_missing
+from maboost.data.labels import is_missing
 from maboost.report.formats import number, plain, text
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from maboost.boosting.rounding import rounded
-from maboost.estimators.labels import is_missing
+from maboost.data.labels import is_missing
 
 __all__ = [
     "MISSING",

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maboost.certification import Certification, certify
-from maboost.data.stored import refuse_stored
-from maboost.estimators.labels import label_array, unknown_labels
-from maboost.estimators.weights import row_weights
+from maboost.data.labels import label_array, unknown_labels
+from maboost.data.parquet import refuse_stored
+from maboost.data.weights import row_weights
 from maboost.report.table_views import TableView, table_view
 
 __all__ = ["LabelledRows", "Subject", "TestRows", "fitted_booster"]

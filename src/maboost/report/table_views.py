@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.estimators.labels import is_missing
-from maboost.estimators.table import float_values
+from maboost.data.frames import float_values
+from maboost.data.labels import is_missing
 
 __all__ = ["ColumnStatistics", "TableView", "table_view"]
 

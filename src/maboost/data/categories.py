@@ -8,29 +8,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-import sklearn
 from numpy.typing import NDArray
-from sklearn.utils.fixes import parse_version
-from sklearn.utils.validation import validate_data
 
-from maboost.estimators.labels import is_missing
+from maboost.data.frames import (
+    as_floats,
+    as_frame,
+    as_table,
+    columns_of,
+    declared_order,
+    distinct_texts,
+    dtype_name,
+    float_series,
+    is_category,
+)
+from maboost.data.labels import is_missing
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
 from maboost.runtime.encoding import decoded, encoded
 
 if TYPE_CHECKING:
-    from narwhals import DataFrame, Series
+    from narwhals import Series
 
 __all__ = [
     "CategoryCodes",
     "RareCategoriesWarning",
     "categorical_mask",
     "categories_of",
-    "checked_data",
-    "float_values",
-    "frame_columns",
     "in_order",
-    "pandas_index",
     "rare_categories",
     "warn_of_rare",
 ]
@@ -38,9 +41,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _MOST_WARNED = 5  # columns that a warning names
-
-# before, scikit-learn read the names of columns by the interchange protocol, which polars 2 has no more
-_READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
 
 
 @dataclass
@@ -64,14 +64,14 @@ class CategoryCodes:
     @classmethod
     def of(cls, X: Any, comm: Communicator | None = None) -> CategoryCodes:
         """The categories of a data frame's columns over all shards; none for anything else."""
-        frame = _frame(_of_record_batch(X))
+        frame = as_frame(as_table(X))
         if frame is None:
             return cls(dtypes={})
         if not frame.columns:
             raise ValueError(
                 f"X has {len(frame)} rows but no columns: give it at least one feature"
             )
-        columns = zip(frame.columns, _columns(frame), strict=True)
+        columns = zip(frame.columns, columns_of(frame), strict=True)
         here = {name: _Kind.of(name, column) for name, column in columns}
         shards = _gathered_kinds(here, comm or SerialCommunicator())
         kinds = {name: _Kind.together(name, [shard[name] for shard in shards]) for name in here}
@@ -91,8 +91,8 @@ class CategoryCodes:
         """The table in numbers: a frame of the same library, or `X` itself if it is in numbers."""
         if self.dtypes is None:
             return X
-        X = _of_record_batch(X)
-        frame = _frame(X)
+        X = as_table(X)
+        frame = as_frame(X)
         if frame is None:
             return self._of_array(X)
         names, fitted = frame.columns, list(self.dtypes)
@@ -102,25 +102,25 @@ class CategoryCodes:
             if len(names) != len(fitted):
                 raise ValueError(f"X has {len(names)} columns, but had {len(fitted)} at the fit")
         changed = []
-        for j, column in enumerate(_columns(frame)):
+        for j, column in enumerate(columns_of(frame)):
             numbers = self._numbers(names[j], column, fitted[j] if fitted else None)
             if numbers is not None:
-                changed.append(_series(names[j], numbers, frame))
+                changed.append(float_series(names[j], numbers, frame))
         return frame.with_columns(*changed).to_native() if changed else X
 
     def _numbers(self, name: Any, column: Series[Any], fitted: Any) -> Array | None:
         """The column that had the name `fitted` at the fit in numbers; None if it is in numbers."""
-        if _is_category(column) != (fitted in self.categories):
+        if is_category(column) != (fitted in self.categories):
             if column.null_count() == len(column):
                 return np.full(len(column), np.nan)
             was = (self.dtypes or {}).get(fitted, "a number")
             raise ValueError(
-                f"column {name!r} was {was} at the fit and is {_dtype_name(column)} now: give it the "
+                f"column {name!r} was {was} at the fit and is {dtype_name(column)} now: give it the "
                 "dtype it had"
             )
         if fitted in self.categories:
             return _coded(name, column, self.categories[fitted])
-        return _floats(name, column)
+        return as_floats(name, column)
 
     def _of_array(self, X: Any) -> Any:
         """An array in numbers. Values that are text or objects may be those of a frame, by position."""
@@ -177,9 +177,9 @@ class _Kind:
 
     @classmethod
     def of(cls, name: Any, column: Series[Any]) -> _Kind:
-        order = _declared_order(column)
-        values = in_order(_values(name, column), order) if _is_category(column) else None
-        return cls(_dtype_name(column), values, order, column.null_count() == len(column))
+        order = declared_order(column)
+        values = in_order(distinct_texts(name, column), order) if is_category(column) else None
+        return cls(dtype_name(column), values, order, column.null_count() == len(column))
 
     @classmethod
     def together(cls, name: Any, shards: list[_Kind]) -> _Kind:
@@ -216,24 +216,12 @@ def _gathered_kinds(here: dict[Any, _Kind], comm: Communicator) -> list[dict[Any
 
 def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
     """By column of text or categories those that occur, and their declared order if they have one."""
-    frame = _frame(X)
+    frame = as_frame(X)
     if frame is None:
         return {}
-    columns = zip(frame.columns, _columns(frame), strict=True)
+    columns = zip(frame.columns, columns_of(frame), strict=True)
     kinds = {name: _Kind.of(name, column) for name, column in columns}
     return {name: (k.values, k.order) for name, k in kinds.items() if k.values is not None}
-
-
-def frame_columns(X: Any) -> list[tuple[Any, Series[Any]]]:
-    """The names and columns of a data frame; none for anything else."""
-    frame = _frame(_of_record_batch(X))
-    return [] if frame is None else list(zip(frame.columns, _columns(frame), strict=True))
-
-
-def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's `validate_data`, which sums all values: huge ones of both signs add up to no number."""
-    with np.errstate(invalid="ignore"):
-        return validate_data(model, X, *y, **options)
 
 
 def categorical_mask(
@@ -335,123 +323,6 @@ def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
     return positions
 
 
-def _frame(X: Any) -> DataFrame[Any] | None:
-    """`X` as a narwhals data frame; None if it is no data frame."""
-    if isinstance(X, np.ndarray | list | tuple) or sp.issparse(X):
-        return None
-    import narwhals.stable.v2 as nw  # only where there may be a frame, as it is slow to import
-
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
-    if not isinstance(frame, nw.DataFrame):
-        return None
-    if not (_READS_ALL_FRAMES or frame.implementation.is_pandas() or hasattr(X, "__dataframe__")):
-        raise ValueError(
-            f"X is a frame of {frame.implementation.value}, whose columns scikit-learn {sklearn.__version__} "
-            "cannot name: update scikit-learn to 1.9 or newer, or give X as a frame of pandas"
-        )
-    return frame
-
-
-def _of_record_batch(X: Any) -> Any:
-    """A table of pyarrow instead of one of its record batches; anything else as it is."""
-    if type(X).__name__ != "RecordBatch" or not type(X).__module__.startswith("pyarrow"):
-        return X
-    import pyarrow as pa
-
-    return pa.Table.from_batches([X])
-
-
-def _columns(frame: DataFrame[Any]) -> list[Series[Any]]:
-    """The columns; those of Arrow in a form that all of its functions know."""
-    return [_plain(column) for column in frame.iter_columns()]
-
-
-def _plain(column: Series[Any]) -> Series[Any]:
-    """Arrow's string views as plain strings, and a null among its categories as a missing value."""
-    import narwhals.stable.v2 as nw
-
-    native = column.to_native()
-    kind = str(getattr(native, "type", None))
-    if kind == "string_view":
-        return column.cast(nw.String())
-    if kind.startswith("dictionary<") and any(c.dictionary.null_count for c in native.chunks):
-        return nw.from_native(_without_null_categories(native), series_only=True)
-    return column
-
-
-def _without_null_categories(column: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    nothing = pa.scalar(None, column.type.index_type)
-    parts = []
-    for part in column.chunks:
-        codes = pc.if_else(pc.is_null(part.dictionary_decode()), nothing, part.indices)
-        parts.append(
-            pa.DictionaryArray.from_arrays(codes, part.dictionary, ordered=part.type.ordered)
-        )
-    return pa.chunked_array(parts, column.type)
-
-
-def _series(name: Any, values: Array, frame: DataFrame[Any]) -> Series[Any]:
-    """A column of floats for a frame."""
-    import narwhals.stable.v2 as nw
-
-    return nw.new_series(name, values, nw.Float64(), backend=frame.implementation)
-
-
-def _dtype_name(column: Series[Any]) -> str:
-    """The dtype in a word: the same in all libraries, where narwhals knows it."""
-    name = type(column.dtype).__name__
-    if name not in ("Object", "Unknown"):
-        return name
-    native = column.to_native()
-    return str(native.dtype if hasattr(native, "dtype") else native.type)
-
-
-def _is_category(column: Series[Any]) -> bool:
-    """Whether a column holds text or categories."""
-    import narwhals.stable.v2 as nw
-
-    return isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
-
-
-def _values(name: Any, column: Series[Any]) -> list[Any]:
-    """The distinct values of a column of text or categories."""
-    import narwhals.stable.v2 as nw
-
-    values = column.drop_nulls().unique().to_list()
-    if isinstance(column.dtype, nw.String):
-        for value in values:
-            if not isinstance(value, str):
-                raise ValueError(
-                    f"column {name!r} holds {value!r} besides text or missing values: make it all text "
-                    "or all numbers"
-                )
-    return values
-
-
-def _declared_order(column: Series[Any]) -> list[Any] | None:
-    """The order of the categories of an ordered dtype; narwhals does not tell it of Arrow's."""
-    import narwhals.stable.v2 as nw
-
-    if isinstance(column.dtype, nw.Enum):
-        return list(column.dtype.categories)
-    native = column.to_native()
-    if not getattr(getattr(native, "type", None), "ordered", False):
-        return None
-    parts = native.unify_dictionaries().chunks
-    return parts[0].dictionary.to_pylist() if parts else []
-
-
-def pandas_index(X: Any) -> Any:
-    """The index of a pandas frame; None for anything else."""
-    index = getattr(X, "index", None)
-    return index if type(X).__module__.startswith("pandas") else None
-
-
 def in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
     """Categories in a declared order, otherwise sorted."""
     if order is not None:
@@ -465,7 +336,7 @@ def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
     """The codes of a column's values; NaN where they are missing or no category."""
     import narwhals.stable.v2 as nw
 
-    values = _values(name, column)
+    values = distinct_texts(name, column)
     if not values:
         return np.full(len(column), np.nan)
     code = {category: i for i, category in enumerate(categories)}
@@ -486,41 +357,3 @@ def _coded_values(name: Any, values: list[Any], categories: list[Any]) -> Array:
                     "the values it had"
                 )
     return np.array([code.get(value, np.nan) for value in values])
-
-
-def float_values(column: Series[Any]) -> Array:
-    """A column of numbers or booleans as floats, NaN where it has none.
-
-    Integers that floats do not hold are rounded, as numpy does; Arrow's own cast refuses them.
-    """
-    import narwhals.stable.v2 as nw
-
-    rounded = column.dtype.is_integer() and not isinstance(column.dtype, nw.Int128 | nw.UInt128)
-    values = column if rounded else column.cast(nw.Float64())
-    return np.asarray(values.to_numpy(), dtype=np.float64)
-
-
-def _floats(name: Any, column: Series[Any]) -> Array | None:
-    """A column of numbers as floats; None if scikit-learn reads it as it is."""
-    import narwhals.stable.v2 as nw
-
-    dtype = column.dtype
-    if isinstance(dtype, nw.Boolean) or dtype.is_numeric():
-        wide = dtype.is_decimal() or isinstance(dtype, nw.Int128 | nw.UInt128)
-        if dtype.is_float() or not (wide or column.null_count()):
-            return None
-        return float_values(column)
-    if isinstance(dtype, nw.Object | nw.Unknown):
-        values = column.to_numpy()
-        if values.dtype.kind in "biuf":
-            return None
-        if values.dtype.kind == "O":
-            try:
-                return values.astype(np.float64)
-            except (TypeError, ValueError):
-                pass
-    raise ValueError(
-        f"column {name!r} has dtype {_dtype_name(column)}, which is neither a number, a boolean, text "
-        "nor a category: turn it into one of them (a date into a year and a month, for example) or "
-        "drop it"
-    )

@@ -31,7 +31,7 @@ from maboost.data.datasets import (
     with_types,
 )
 from maboost.data.files import TableError
-from maboost.data.integers import is_beyond, is_wide
+from maboost.data.large_integers import is_beyond, is_wide
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.grower import Binned
 from maboost.runtime.threads import Threads
@@ -39,8 +39,8 @@ from maboost.runtime.threads import Threads
 __all__ = [
     "OnBatch",
     "OnDisk",
+    "ParquetTable",
     "Rows",
-    "StoredTable",
     "is_stored",
     "named_column",
     "refuse_name",
@@ -135,7 +135,7 @@ def named_column(X: Any, values: Any, name: str) -> Any:
     if not is_stored(X):
         refuse_name(values, name)
         return values
-    return StoredTable.open(X, {values}).column(values) if isinstance(values, str) else values
+    return ParquetTable.open(X, {values}).column(values) if isinstance(values, str) else values
 
 
 def refuse_name(values: Any, name: str) -> None:
@@ -233,7 +233,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class StoredTable(Rows):
+class ParquetTable(Rows):
     """The feature columns of Parquet files, as numbers, a batch at a time.
 
     Attributes
@@ -255,7 +255,7 @@ class StoredTable(Rows):
     known: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     @classmethod
-    def open(cls, source: Any, left_out: set[str]) -> StoredTable:
+    def open(cls, source: Any, left_out: set[str]) -> ParquetTable:
         """From paths, a Dataset or :class:`OnDisk`; columns of `left_out` are no features."""
         cache = None
         if isinstance(source, OnDisk):

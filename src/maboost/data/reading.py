@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.data.batched import BatchedTable, batches, print_of
+from maboost.data.batches import BatchedTable, batches, print_of
+from maboost.data.categories import CategoryCodes, categories_of, in_order
 from maboost.data.files import TableError
-from maboost.data.stored import OnBatch, StoredTable
-from maboost.estimators.labels import label_array
-from maboost.estimators.large_integers import large_columns, warn_of_columns
-from maboost.estimators.rows import TrainingRows
-from maboost.estimators.table import CategoryCodes, categories_of, in_order
-from maboost.estimators.weights import row_weights
+from maboost.data.labels import label_array
+from maboost.data.large_integers import large_columns, warn_of_columns
+from maboost.data.parquet import OnBatch, ParquetTable
+from maboost.data.training_rows import TrainingRows
+from maboost.data.weights import row_weights
 
 __all__ = ["stored_rows"]
 
@@ -51,7 +51,7 @@ def stored_rows(
         raise ValueError("with rows on disk y is the name of the target's column, got None")
     if target == weight:
         raise ValueError(f"column {target!r} cannot be both y and sample_weight")
-    table = StoredTable.open(source, {c for c in names.values() if c is not None})
+    table = ParquetTable.open(source, {c for c in names.values() if c is not None})
     table = replace(table, codes=_codes(table), watch=watch)
     warn_of_columns(table.large_integers())
     y = _column(table, target)
@@ -141,7 +141,7 @@ def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
         ) from None
 
 
-def _column(table: StoredTable, name: str) -> NDArray[Any]:
+def _column(table: ParquetTable, name: str) -> NDArray[Any]:
     values = table.column(name)
     if values.ndim != 1:
         raise TableError(f"column {name!r} holds lists: give one value a row")
@@ -151,7 +151,7 @@ def _column(table: StoredTable, name: str) -> NDArray[Any]:
     return values
 
 
-def _numbers(table: StoredTable, name: str) -> NDArray[np.float64]:
+def _numbers(table: ParquetTable, name: str) -> NDArray[np.float64]:
     try:
         return _column(table, name).astype(np.float64)
     except TableError:
@@ -162,7 +162,7 @@ def _numbers(table: StoredTable, name: str) -> NDArray[np.float64]:
         ) from error
 
 
-def _codes(table: StoredTable) -> CategoryCodes:
+def _codes(table: ParquetTable) -> CategoryCodes:
     """Categories of the text columns, from one pass over those alone."""
     some = next(table.small_tables(), None)
     if some is None:

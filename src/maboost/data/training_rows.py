@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from maboost.boosting.game import Validation
-from maboost.estimators.weights import RowWeights, distinct_values
+from maboost.data.weights import RowWeights, distinct_values
 from maboost.runtime import row_hash as content
 from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
 from maboost.runtime.row_hash import hash_rows, sampled_rows

@@ -9,13 +9,32 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.data.integers import is_beyond
-from maboost.estimators.table import frame_columns
+from maboost.data.frames import frame_columns
 from maboost.runtime.communicator import Communicator, SerialCommunicator
 
-__all__ = ["large_columns", "warn_of_columns", "warn_of_large_integers"]
+__all__ = [
+    "EXACT",
+    "is_beyond",
+    "is_wide",
+    "large_columns",
+    "warn_of_columns",
+    "warn_of_large_integers",
+]
 
 _SHOWN = 5
+EXACT = 2**53  # up to here, in magnitude, every whole number is a float
+
+
+def is_wide(type: Any) -> bool:
+    """Whether an Arrow type holds whole numbers of which some are no floats."""
+    import pyarrow.types as t
+
+    return bool(t.is_integer(type)) and type.bit_width > 32
+
+
+def is_beyond(low: int | None, high: int | None) -> bool:
+    """Whether values between these, None for no value, are beyond the exact ones."""
+    return low is not None and high is not None and (low < -EXACT or high > EXACT)
 
 
 def large_columns(X: Any) -> list[Any]:

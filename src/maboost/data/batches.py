@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maboost.data.binned import Cache
 from maboost.data.files import TableError
-from maboost.data.stored import Columns, OnBatch, Rows, silent
+from maboost.data.parquet import Columns, OnBatch, Rows, silent
 from maboost.runtime.row_hash import hash_rows
 from maboost.runtime.threads import Threads
 

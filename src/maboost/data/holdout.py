@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from maboost.engine.leaf_codes import LeafCodes
 from maboost.mirror.measure import BaseMeasure
-from maboost.runtime.tail_sums import TIE, lower_tail
 from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
 from maboost.runtime.row_hash import hash_rows
+from maboost.runtime.tail_sums import TIE, lower_tail
 from maboost.runtime.threads import Threads
 
 __all__ = ["held_out", "held_out_shares", "places"]

@@ -1,0 +1,204 @@
+"""Data frames of any library that narwhals knows, column by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+from numpy.typing import NDArray
+from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import validate_data
+
+if TYPE_CHECKING:
+    from narwhals import DataFrame, Series
+
+__all__ = [
+    "as_floats",
+    "as_frame",
+    "as_table",
+    "checked_data",
+    "columns_of",
+    "declared_order",
+    "distinct_texts",
+    "dtype_name",
+    "float_series",
+    "float_values",
+    "frame_columns",
+    "is_category",
+    "pandas_index",
+]
+
+Array = NDArray[np.float64]
+
+# scikit-learn before 1.9 reads column names by the interchange protocol, which polars 2 no longer has
+_READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
+
+
+def as_frame(X: Any) -> DataFrame[Any] | None:
+    """`X` as a narwhals data frame; None if it is no data frame."""
+    if isinstance(X, np.ndarray | list | tuple) or sp.issparse(X):
+        return None
+    import narwhals.stable.v2 as nw  # only where there may be a frame, as it is slow to import
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    if not (_READS_ALL_FRAMES or frame.implementation.is_pandas() or hasattr(X, "__dataframe__")):
+        raise ValueError(
+            f"X is a frame of {frame.implementation.value}, whose columns scikit-learn {sklearn.__version__} "
+            "cannot name: update scikit-learn to 1.9 or newer, or give X as a frame of pandas"
+        )
+    return frame
+
+
+def as_table(X: Any) -> Any:
+    """A table of pyarrow instead of one of its record batches; anything else as it is."""
+    if type(X).__name__ != "RecordBatch" or not type(X).__module__.startswith("pyarrow"):
+        return X
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])
+
+
+def columns_of(frame: DataFrame[Any]) -> list[Series[Any]]:
+    """The columns; those of Arrow in a form that all of its functions know."""
+    return [_plain(column) for column in frame.iter_columns()]
+
+
+def _plain(column: Series[Any]) -> Series[Any]:
+    """Arrow's string views as plain strings, and a null among its categories as a missing value."""
+    import narwhals.stable.v2 as nw
+
+    native = column.to_native()
+    kind = str(getattr(native, "type", None))
+    if kind == "string_view":
+        return column.cast(nw.String())
+    if kind.startswith("dictionary<") and any(c.dictionary.null_count for c in native.chunks):
+        coded: Series[Any] = nw.from_native(_without_null_categories(native), series_only=True)
+        return coded
+    return column
+
+
+def _without_null_categories(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nothing = pa.scalar(None, column.type.index_type)
+    parts = []
+    for part in column.chunks:
+        codes = pc.if_else(pc.is_null(part.dictionary_decode()), nothing, part.indices)
+        parts.append(
+            pa.DictionaryArray.from_arrays(codes, part.dictionary, ordered=part.type.ordered)
+        )
+    return pa.chunked_array(parts, column.type)
+
+
+def float_series(name: Any, values: Array, frame: DataFrame[Any]) -> Series[Any]:
+    """A column of floats for a frame."""
+    import narwhals.stable.v2 as nw
+
+    return nw.new_series(name, values, nw.Float64(), backend=frame.implementation)
+
+
+def dtype_name(column: Series[Any]) -> str:
+    """The dtype in a word: the same in all libraries, where narwhals knows it."""
+    name = type(column.dtype).__name__
+    if name not in ("Object", "Unknown"):
+        return name
+    native = column.to_native()
+    return str(native.dtype if hasattr(native, "dtype") else native.type)
+
+
+def is_category(column: Series[Any]) -> bool:
+    """Whether a column holds text or categories."""
+    import narwhals.stable.v2 as nw
+
+    return isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
+
+
+def distinct_texts(name: Any, column: Series[Any]) -> list[Any]:
+    """The distinct values of a column of text or categories."""
+    import narwhals.stable.v2 as nw
+
+    values = column.drop_nulls().unique().to_list()
+    if isinstance(column.dtype, nw.String):
+        for value in values:
+            if not isinstance(value, str):
+                raise ValueError(
+                    f"column {name!r} holds {value!r} besides text or missing values: make it all text "
+                    "or all numbers"
+                )
+    return values
+
+
+def declared_order(column: Series[Any]) -> list[Any] | None:
+    """The order of the categories of an ordered dtype; narwhals does not tell it of Arrow's."""
+    import narwhals.stable.v2 as nw
+
+    if isinstance(column.dtype, nw.Enum):
+        return list(column.dtype.categories)
+    native = column.to_native()
+    if not getattr(getattr(native, "type", None), "ordered", False):
+        return None
+    parts = native.unify_dictionaries().chunks
+    return parts[0].dictionary.to_pylist() if parts else []
+
+
+def pandas_index(X: Any) -> Any:
+    """The index of a pandas frame; None for anything else."""
+    index = getattr(X, "index", None)
+    return index if type(X).__module__.startswith("pandas") else None
+
+
+def float_values(column: Series[Any]) -> Array:
+    """A column of numbers or booleans as floats, NaN where it has none.
+
+    Integers that floats do not hold are rounded, as numpy does; Arrow's own cast refuses them.
+    """
+    import narwhals.stable.v2 as nw
+
+    rounded = column.dtype.is_integer() and not isinstance(column.dtype, nw.Int128 | nw.UInt128)
+    values = column if rounded else column.cast(nw.Float64())
+    return np.asarray(values.to_numpy(), dtype=np.float64)
+
+
+def as_floats(name: Any, column: Series[Any]) -> Array | None:
+    """A column of numbers as floats; None if scikit-learn reads it as it is."""
+    import narwhals.stable.v2 as nw
+
+    dtype = column.dtype
+    if isinstance(dtype, nw.Boolean) or dtype.is_numeric():
+        wide = dtype.is_decimal() or isinstance(dtype, nw.Int128 | nw.UInt128)
+        if dtype.is_float() or not (wide or column.null_count()):
+            return None
+        return float_values(column)
+    if isinstance(dtype, nw.Object | nw.Unknown):
+        values = column.to_numpy()
+        if values.dtype.kind in "biuf":
+            return None
+        if values.dtype.kind == "O":
+            try:
+                return values.astype(np.float64)
+            except (TypeError, ValueError):
+                pass
+    raise ValueError(
+        f"column {name!r} has dtype {dtype_name(column)}, which is neither a number, a boolean, text "
+        "nor a category: turn it into one of them (a date into a year and a month, for example) or "
+        "drop it"
+    )
+
+
+def frame_columns(X: Any) -> list[tuple[Any, Series[Any]]]:
+    """The names and columns of a data frame; none for anything else."""
+    frame = as_frame(as_table(X))
+    return [] if frame is None else list(zip(frame.columns, columns_of(frame), strict=True))
+
+
+def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's `validate_data`, which sums all values: huge ones of both signs add up to no number."""
+    with np.errstate(invalid="ignore"):
+        return validate_data(model, X, *y, **options)
