@@ -9,23 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from maboost._version import __version__
-from maboost.later import later
-
-# scikit-learn imports both and hardly uses them: more than a third of the time to a first fit
-with later("scipy.stats", "pandas"):
-    import sklearn.base  # noqa: F401
-
-from maboost.estimators import (
-    CombinedBoostClassifier,
-    HistTreeClassifier,
-    MABoostClassifier,
-    MadaBoostClassifier,
-    SmoothBoostClassifier,
-    SparseBoostClassifier,
-)
 
 if TYPE_CHECKING:
     from maboost.certification import certify
+    from maboost.estimators import (
+        CombinedBoostClassifier,
+        HistTreeClassifier,
+        MABoostClassifier,
+        MadaBoostClassifier,
+        SmoothBoostClassifier,
+        SparseBoostClassifier,
+    )
     from maboost.io.checkpoint import CheckpointError
     from maboost.io.model_file import ModelFormatError, load_model
     from maboost.report import write_report
@@ -45,24 +39,30 @@ __all__ = [
     "write_report",
 ]
 
-
-_LATER = {  # names that are imported when they are first asked for, and where from
+_MODULE_OF = {  # the module of each public name, imported when the name is first used
     "CheckpointError": "maboost.io.checkpoint",
+    "CombinedBoostClassifier": "maboost.estimators",
+    "HistTreeClassifier": "maboost.estimators",
+    "MABoostClassifier": "maboost.estimators",
+    "MadaBoostClassifier": "maboost.estimators",
     "ModelFormatError": "maboost.io.model_file",
+    "SmoothBoostClassifier": "maboost.estimators",
+    "SparseBoostClassifier": "maboost.estimators",
     "certify": "maboost.certification",
     "load_model": "maboost.io.model_file",
     "write_report": "maboost.report",
 }
-_MODULES = ("certification", "data", "distributed", "noise", "plot", "testing")  # and modules
+_MODULES = ("certification", "data", "distributed", "estimators", "noise", "plot", "testing")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in _MODULE_OF:
+        found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return found
     if name in _MODULES:
         return import_module(f"maboost.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES})
