@@ -1,25 +1,29 @@
-"""Pictures are drawn without a screen, interrupts arrive, work is divided by its size alone: in all tests."""
+"""Pictures are drawn without a screen, interrupts arrive, small tables reach the paths of large ones."""
 
 import os
 import signal
 
 import pytest
 
+from maboost.runtime import thresholds
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background ignores
 
-
-@pytest.fixture(autouse=True)
-def threads_as_good_as_awake(monkeypatch):
-    """Whether a thread sleeps is a matter of time; tests of divided work are to find it divided."""
-    monkeypatch.setattr("maboost.runtime.threads._WAKING", 1)
+MATHEMATICS = {"mirror", "engine", "boosting", "row_sampling", "theory"}
 
 
 @pytest.fixture(autouse=True)
-def tables_that_are_not_short(request, monkeypatch):
-    """What is for long tables only is to be met by tests of the mathematics, whose tables are small.
+def sleeping_threads_as_good_as_awake(monkeypatch):
+    """Work is divided by its size alone: whether a thread sleeps is a matter of time."""
+    monkeypatch.setattr(thresholds, "SLEEPING", 1)
 
-    Not by all tests: other processes, with which some compare, know nothing of it.
+
+@pytest.fixture(autouse=True)
+def small_tables_as_good_as_long(request, monkeypatch):
+    """Tests of the mathematics have small tables, and reach what is for long ones only.
+
+    Other tests keep the threshold: some compare with processes of their own, which do not see it set.
     """
-    if request.path.parent.name in ("mirror", "boosting", "theory"):
-        monkeypatch.setattr("maboost.mirror.passes._SHORT", 100)
+    if request.path.parent.name in MATHEMATICS:
+        monkeypatch.setattr(thresholds, "SHORT_TABLE", 100)

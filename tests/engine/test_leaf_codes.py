@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from maboost.mirror.joint import joint_corrective
+from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
 from tests.helpers import cuts, examples, on_shards, seeds
 
+from maboost.engine.leaf_codes import Coded, whole_direction
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -23,9 +26,6 @@ from maboost.mirror import (
     project,
 )
 from maboost.mirror.ascent import AscentState
-from maboost.engine.leaf_codes import Coded, whole_direction
-from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 from maboost.runtime.communicator import SerialCommunicator
 

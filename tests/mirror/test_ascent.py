@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import DOMAINS, REGULARIZERS, divergence, examples, random_domain, seeds
 
+from maboost.engine.leaf_codes import Coded
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -23,7 +24,6 @@ from maboost.mirror import (
     Simplex,
     project,
 )
-from maboost.engine.leaf_codes import Coded
 
 widths = pytest.mark.parametrize("width", [1, 2])
 kinds = pytest.mark.parametrize("kind", DOMAINS)

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from maboost.mirror.joint import joint_corrective
+from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
+from maboost.mirror.projections import project
 from scipy.optimize import brentq
 from tests.helpers import (
     DOMAINS,
@@ -25,6 +28,7 @@ from tests.helpers import (
 )
 
 from maboost.boosting.recipes import combined, maboost, madaboost, sparseboost
+from maboost.engine.leaf_codes import Coded
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -38,10 +42,6 @@ from maboost.mirror import (
     Regularizer,
     Simplex,
 )
-from maboost.engine.leaf_codes import Coded
-from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
-from maboost.mirror.projections import project
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
 from maboost.runtime.threads import Threads
 

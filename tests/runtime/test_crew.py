@@ -152,7 +152,7 @@ def test_sums_of_a_divided_array_are_those_of_the_whole():
 
 def test_a_thread_that_sleeps_is_woken_only_for_more_work(monkeypatch):
     monkeypatch.setattr(Crew, "_free", {})
-    monkeypatch.setattr("maboost.runtime.threads._WAKING", 4)
+    monkeypatch.setattr("maboost.runtime.thresholds.SLEEPING", 4)
     threads = Threads(2, block=1)
 
     def divided(n):

@@ -14,8 +14,8 @@ from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, see
 
 from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
 from maboost.mirror.soft_margin import linear_minimum
-from maboost.runtime.tail_sums import lower_tail
 from maboost.runtime import messages
+from maboost.runtime.tail_sums import lower_tail
 
 
 def by_sorting(values: np.ndarray, weights: np.ndarray, target: float) -> tuple:

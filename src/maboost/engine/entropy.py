@@ -37,6 +37,7 @@ from maboost.mirror.projection import MASS_ROUNDING, Projected, mass_scale, proj
 from maboost.mirror.regularizers import Entropy, Regularizer
 from maboost.mirror.sources import project_sources, scaled_caps
 from maboost.mirror.steps import Situation, Step
+from maboost.runtime import thresholds
 from maboost.runtime.communicator import by_rank
 from maboost.runtime.entries import entry_at, value_at
 from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, split, split_biased, split_wide
@@ -54,7 +55,6 @@ Integers = NDArray[np.int64]
 LARGEST_LOG = 600.0  # of a density before its cap: beyond it powers are cut
 _STRIP = 1024  # entries that stay in the first cache from one loop to the next
 _LEAST = 1 << 12  # entries of a chunk
-_SHORT = 1 << 14  # entries over which a full pass takes less time than a list of some
 _SAMPLE = 1 << 14  # entries of a first guess, at most
 _DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
 _MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
@@ -809,7 +809,7 @@ class EntropyEngine(CompiledEngine):
             return None
         (rows, width), state, direction = self.tied, situation.state, situation.direction
         coded, limits = isinstance(direction, LeafCodes), self.limits(state.density, rows)
-        if active and coded and width == 1 and self.measure.count > _SHORT:
+        if active and coded and width == 1 and self.measure.count > thresholds.SHORT_TABLE:
             return NearCaps(limits, rows, state.density, direction)
         if not active and width > 1 and self.measure.maximum(state.theta) > LARGEST_LOG:
             return None  # the shares of entries inside a row would be lost

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.runtime import thresholds
 from maboost.runtime.crew import Crew, available_cores
 from maboost.runtime.parallel import run_kernel
 
 __all__ = ["PICKED", "Threads", "available_threads"]
 
 PICKED = 1 << 14  # rows picked out here and there, or of several entries, that are worth a thread
-_WAKING = 4  # times as much is worth a thread that sleeps as one that is watching for work
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -78,7 +78,7 @@ class Threads:
         worth = worth or self.worth
         parts = n // worth
         if parts > 1 and not Crew.is_awake(min(parts, self.count) - 1):
-            parts = n // (_WAKING * worth)
+            parts = n // (thresholds.SLEEPING * worth)
         return self._in_parts(n, min(parts, self.count), work)
 
     def _in_parts(self, n: int, parts: int, work: Callable[[int, int], Result]) -> list[Result]:
