@@ -16,7 +16,8 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, Euclidean, MirrorAscent, project
+from maboost.engine import engine_for, project
+from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, Euclidean, MirrorAscent
 from maboost.mirror.steps import Corrective, Situation
 from maboost.runtime.threads import Threads
 
@@ -88,12 +89,13 @@ def bench(n: int, threads: int, repeats: int) -> dict[str, float]:
         work[f"{name} {threads}"] = lambda r=regularizer: project(r, domain, theta, many, out=out)
         work[f"{name} sort"] = lambda s=by_sort: s(theta, base, CAP)
         ascent = MirrorAscent(regularizer, domain)
-        state = ascent.start(many)
+        engine = engine_for(ascent, many)
+        state = engine.start()
         for _ in range(2):  # a state in the middle of a run, with rows at their caps
             d = np.where(rng.random(n) < 0.3, 1.0, -1.0)
-            state = ascent.move(state, d, 0.5, many).state
+            state = engine.move(state, d, 0.5).state
         edge = -many.integral(state.density * direction)
-        situation = Situation(ascent, state, many, direction, edge)
+        situation = Situation(ascent, state, many, direction, edge, engine=engine)
         work[f"{name} step"] = lambda s=situation: Corrective()(s)
     return interleaved(work, repeats)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
 from tests.helpers import examples, seeds
 
-from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
-from maboost.mirror.arrival import Ahead, capped_powers, positive_parts, powers
-from maboost.mirror.ascent import AscentState
 from maboost.engine.leaf_codes import Coded
+from maboost.mirror import BaseMeasure, CappedSimplex, Entropy, MirrorAscent, Simplex, project
+from maboost.mirror.ascent import AscentState
 from maboost.mirror.steps import Corrective, Paper, Situation, Step, scaled
 from maboost.runtime.threads import Threads
 

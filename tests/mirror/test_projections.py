@@ -26,6 +26,7 @@ from tests.helpers import (
     seeds,
 )
 
+from maboost.engine import project
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -39,7 +40,6 @@ from maboost.mirror import (
     Projected,
     Regularizer,
     Simplex,
-    project,
     project_generic,
 )
 from maboost.runtime import messages

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from maboost.mirror.reached import _FURTHER, Reached
 from tests.helpers import cuts, examples, on_shards, seeds
 
-from maboost.mirror import BaseMeasure
 from maboost.engine.leaf_codes import Coded
-from maboost.mirror.reached import _FURTHER, Reached
+from maboost.mirror import BaseMeasure
 from maboost.runtime.exact_sum import fixed_point
 from maboost.runtime.threads import Threads
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from maboost.mirror.selection import smallest
 from tests.helpers import examples
 
 from maboost.mirror import selection
-from maboost.mirror.selection import smallest
 
 numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False))
 

@@ -18,6 +18,7 @@ from tests.mirror.test_projections import (
     random_weights,
 )
 
+from maboost.engine import project
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -26,7 +27,6 @@ from maboost.mirror import (
     FermiDirac,
     MirrorAscent,
     SourceCapped,
-    project,
     project_generic,
 )
 from maboost.mirror.soft_margin import linear_minimum

@@ -28,6 +28,7 @@ from maboost.boosting.certificate import ErrorBound, MarginBound
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
 from maboost.boosting.recipes import group_caps, maboost, madaboost, sparseboost
+from maboost.engine import project
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -36,7 +37,6 @@ from maboost.mirror import (
     Regularizer,
     Simplex,
     SourceCapped,
-    project,
 )
 from maboost.mirror.steps import Step
 

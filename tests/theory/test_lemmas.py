@@ -18,7 +18,8 @@ from tests.helpers import (
 )
 
 from maboost.boosting.recipes import madaboost
-from maboost.mirror import BaseMeasure, Entropy, Hypercube, Orthant, Simplex, project
+from maboost.engine import project
+from maboost.mirror import BaseMeasure, Entropy, Hypercube, Orthant, Simplex
 
 names = st.sampled_from(sorted(REGULARIZERS))
 domains = st.sampled_from(DOMAINS)

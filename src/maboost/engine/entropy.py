@@ -673,6 +673,7 @@ class NearCaps:
     clipped: bool = False
     by_factors: bool = True
     reach: Array | None = None
+    _others: Array | None = None
 
     def sums(self, step: float, shift: float) -> list[float]:
         values = self.direction.values
@@ -703,7 +704,7 @@ class NearCaps:
             _near_caps, self.density, measure.base(slice(None)), self.limits.caps,
             self.direction.codes, self.reach, mass_grid(measure)[:3],
         )  # fmt: skip
-        self._others: Array | None = None
+        self._others = None
 
 
 # --------------------------------------------------------------------------------------------------

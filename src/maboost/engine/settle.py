@@ -158,12 +158,11 @@ def settle(
     along in the message.
     """
     rows, width, threads = measure.of_rows, measure.width, measure.threads
-    worst, density, way = sums.margins, state.density, (None, None)
+    worst, density = sums.margins, state.density
+    way = (None, None) if direction is None else table_of(direction)
     if width > 1:
         worst = lowest_of_rows(sums.margins, measure.rows, threads)
         density = measure.row_means(density)
-    if direction is not None:
-        way = table_of(direction)
     error_grid = fixed_point(rows.largest, rows.count)  # of the measure of some rows
     folded, ends = threads.run(
         _settle_rows, worst, *way, step, density, 1.0 / state.mass, rows.base(slice(None)),

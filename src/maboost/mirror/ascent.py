@@ -36,7 +36,7 @@ from maboost.mirror.projection import Projected, project_box, project_generic
 from maboost.mirror.regularizers import Regularizer
 from maboost.mirror.sources import onto_mass, project_sources
 
-__all__ = ["AscentState", "MirrorAscent", "Moved"]
+__all__ = ["AscentState", "MirrorAscent", "Moved", "project"]
 
 ZERO_MASS = 1e-12
 # a gain this far below zero is one of zero, rounded; certificates leave more room for it
@@ -258,6 +258,52 @@ class MirrorAscent:
         else:
             slope = error * edge
         return self.regularizer.strong_convexity * slope
+
+
+def project(
+    regularizer: Regularizer,
+    domain: Domain,
+    theta: Array,
+    measure: BaseMeasure,
+    guess: float | None = None,
+    out: Array | None = None,
+) -> Projected:
+    r"""Project the dual point `theta` onto `domain`, for any regularizer.
+
+    :func:`maboost.engine.project` does the same compiled, for entropy and the Euclidean regularizer.
+
+    Parameters
+    ----------
+    regularizer, domain
+        The geometry and the set.
+    theta : array of shape (rows * width,)
+        The dual point.
+    measure : BaseMeasure
+        The base measure of the rows.
+    guess : float, optional
+        Where :math:`\tau` is expected; saves passes, does not change the result.
+    out : array like `theta`, optional
+        Where to put the density; not `theta` itself.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, CappedSimplex, Entropy
+    >>> theta = np.log(np.array([4.0, 1.0, 1.0, 1.0]))
+    >>> project(Entropy(), CappedSimplex(1.5), theta, BaseMeasure(np.ones(4))).density.round(4)
+    array([1.5   , 0.8333, 0.8333, 0.8333])
+    """
+    check_projection(theta, guess, out)
+    return project_onto(regularizer, domain, theta, measure, guess).into(out)
+
+
+def check_projection(theta: Array, guess: float | None, out: Array | None) -> None:
+    """Raise ValueError where the optional arguments of :func:`project` make no sense."""
+    if guess is not None and math.isnan(guess):
+        raise ValueError("guess must be a number, or None where nothing is known of it; got nan")
+    if out is not None and (out.shape != theta.shape or np.may_share_memory(out, theta)):
+        raise ValueError(
+            f"out must be an array of its own of the shape of theta, {theta.shape}, got one of shape "
+            f"{out.shape}" + (" that shares its memory" if out.shape == theta.shape else "")
+        )
 
 
 def project_onto(

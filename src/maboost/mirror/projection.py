@@ -75,6 +75,13 @@ class Projected:
         """
         return self._dual()
 
+    def into(self, out: Array | None) -> Projected:
+        """The same projection, with its density in `out` if that is given."""
+        if out is None or self.density is out:
+            return self
+        np.copyto(out, self.density)
+        return Projected(out, self.center, self.tau, lambda: self.dual)
+
 
 def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
     """Return the grid for sums of base, of base*p with p <= most and of base*cap."""

@@ -19,11 +19,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, project_onto
 from maboost.mirror.measure import BaseMeasure
@@ -104,7 +104,7 @@ class Situation:
     ascent: MirrorAscent
     state: AscentState
     measure: BaseMeasure
-    direction: ArrayLike
+    direction: Any
     edge: float
     round: int = 1
     error: float = 1.0

@@ -8,8 +8,9 @@ from sklearn.tree import DecisionTreeClassifier
 from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
 from maboost.boosting.loop import Run
+from maboost.engine import project
 from maboost.learners.adapter import EstimatorLearner
-from maboost.mirror import BaseMeasure, project
+from maboost.mirror import BaseMeasure
 
 __all__ = ["check_booster"]
 

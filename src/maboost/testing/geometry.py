@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from maboost.engine import project
 from maboost.mirror import (
     BaseMeasure,
     Domain,
@@ -14,7 +15,6 @@ from maboost.mirror import (
     MirrorAscent,
     Regularizer,
     Simplex,
-    project,
 )
 
 __all__ = ["check_domain", "check_regularizer"]
