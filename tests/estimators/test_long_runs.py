@@ -170,7 +170,8 @@ def test_a_row_that_was_forgotten_leads_again():
     booster = maboost(step=lambda situation: Step(400.0 if situation.round < 3 else 1.0))
     run = run_of(booster, X, np.array([1, 1, 1]), InTurn())
     seen = [
-        (run.state.density, produced.record) for _, produced in zip(range(3), run, strict=False)
+        (run.state.density.copy(), produced.record)
+        for _, produced in zip(range(3), run, strict=False)
     ]
     np.testing.assert_array_equal(seen[0][0], [0.0, 0.0, 3.0])
     np.testing.assert_allclose(seen[1][0], [1.0, 1.0, 1.0], rtol=1e-12)

@@ -19,7 +19,6 @@ from maboost.runtime.communicator import (
 from maboost.runtime.exact_sum import WideGrid, fold_wide
 from maboost.runtime.extremes import extent
 from maboost.runtime.rows import means_of_rows
-from maboost.runtime.selection import places_of_positive
 from maboost.runtime.threads import Threads
 
 __all__ = ["BaseMeasure"]
@@ -108,7 +107,6 @@ class BaseMeasure:
         self._room: tuple[Array | float, Array] | None = None
         self._in_reach: tuple[Array | float, Array] | None = None
         self._logs: tuple[Array, Array] | None = None
-        self._positive: tuple[Array, NDArray[np.intp] | None] | None = None
         self._parts: tuple[NDArray[np.unsignedinteger], dict[tuple[int, ...], Part]] | None = None
 
     @property
@@ -171,16 +169,6 @@ class BaseMeasure:
             share = reproducible_sum(base, self.comm)
             kept[which] = Part(rows, share, BaseMeasure(base, self.width, self.comm, self.threads))
         return kept[which]
-
-    def positive_rows(self, row_density: Array) -> NDArray[np.intp] | None:
-        """Return the rows of this shard of positive density, rising; None where all are.
-
-        The result for the last density is kept, since several ask for it.
-        """
-        if self._positive is None or self._positive[0] is not row_density:
-            places = self.threads.run(places_of_positive, row_density)
-            self._positive = row_density, places
-        return self._positive[1]
 
     def log_caps(self, caps: Array | float) -> Array | float:
         """The logarithms of caps; kept for the last caps asked."""

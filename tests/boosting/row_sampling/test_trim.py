@@ -94,6 +94,15 @@ def test_nothing_hidden_means_no_list_of_rows():
     assert shown_rows(np.array([0.0, 2.0, 1.0, 1.0]), 0.0, measure).tolist() == [1, 2, 3]
 
 
+def test_a_density_that_was_written_again_has_other_rows():
+    """The engines write the arrays of a state again in the second round after it."""
+    measure, density = BaseMeasure(np.ones(4)), np.array([0.0, 2.0, 1.0, 1.0])
+    rows = RoundRows(density, measure)
+    assert rows.all_shown(Sample()).rows.tolist() == [1, 2, 3]
+    density[:] = [2.0, 2.0, 0.0, 0.0]
+    assert rows.all_shown(Sample()).rows.tolist() == [0, 1]
+
+
 # ----------------------------------------------------------------------------------------- rules
 
 

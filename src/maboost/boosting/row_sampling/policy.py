@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maboost.engine.leaf_codes import Direction, LeafCodes
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import reproducible_sums
+from maboost.runtime.selection import places_of_positive
 from maboost.runtime.tail_sums import TIE, lower_tail
 
 __all__ = ["Estimate", "RoundRows", "Sample", "Showing", "Subset", "drawn_rows", "support_rows"]
@@ -223,7 +224,8 @@ class Estimate(NamedTuple):
 
 def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] | None:
     """The rows of positive density; None means all."""
-    return measure.positive_rows(row_density)
+    rows: NDArray[np.intp] | None = measure.threads.run(places_of_positive, row_density)
+    return rows
 
 
 def _keys(row_density: Array, row_hashes: Array, draws: int, measure: BaseMeasure) -> Array:
