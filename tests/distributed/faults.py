@@ -20,7 +20,7 @@ POINTS = {
     "weights": "row_weights",
     "binning": "find_bins",
     "histogram": "count_histograms",
-    "projection": "_depart",
+    "projection": "move",
     "between rounds": "settle",
 }
 
