@@ -102,10 +102,10 @@ def assert_same(one: Any, other: Any) -> None:
             np.testing.assert_array_equal(one.history_[column], other.history_[column], column)
     assert one.history_.group_errors == other.history_.group_errors
     np.testing.assert_array_equal(one.estimator_weights_, other.estimator_weights_)
-    for a, b in zip(one._hypotheses, other._hypotheses, strict=True):
+    for a, b in zip(one.ensemble_.hypotheses, other.ensemble_.hypotheses, strict=True):
         for name, value in vars(a.tree).items():
             assert bits(value) == bits(getattr(b.tree, name)), name
     assert one.certificate_ == other.certificate_
     assert one.probability_scale_ == other.probability_scale_
     assert one._codes == other._codes
-    assert one._heaviest == other._heaviest
+    assert one.ensemble_.heaviest == other.ensemble_.heaviest

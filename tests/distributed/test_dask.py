@@ -307,7 +307,7 @@ def test_the_check_that_models_are_alike_looks_at_categories():
     model = MABoostClassifier(n_estimators=1).fit(frame, frame["text"].isin(["a", "c"]))
     other = copy.deepcopy(model)
     assert model_digest(model) == model_digest(other)
-    other._hypotheses[0].tree.categories[0][:] += 1.0
+    other.ensemble_.hypotheses[0].tree.categories[0][:] += 1.0
     assert model_digest(model) != model_digest(other)
 
 

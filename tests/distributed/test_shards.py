@@ -121,7 +121,7 @@ def test_trees_that_ask_for_several_sets_of_categories():
     )
     y = frame["text"].isin(list("acf")) ^ (frame["more"] == "x") ^ (rng.random(300) < 0.1)
     whole = check(MABoostClassifier(n_estimators=4, random_state=0), 3, frame, y)
-    assert len({len(some) for some in whole._hypotheses[0].tree.categories}) > 1
+    assert len({len(some) for some in whole.ensemble_.hypotheses[0].tree.categories}) > 1
 
 
 def test_a_column_of_two_kinds_is_refused():

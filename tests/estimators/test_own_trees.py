@@ -241,7 +241,7 @@ def test_what_predicts_follows_the_rounds_of_the_model():
     first = model.decision_function(X)
     assert pickle.dumps(model) == before  # to predict leaves nothing in a model
     for part in (model[:2], model):
-        rounds = zip(part.estimator_weights_, part._hypotheses, strict=True)
+        rounds = zip(part.estimator_weights_, part.ensemble_.hypotheses, strict=True)
         apart = sum(step * h.scores(X) for step, h in rounds)
         np.testing.assert_allclose(part.decision_function(X), apart, atol=1e-12)
     model.set_params(n_estimators=6).fit(X, y)

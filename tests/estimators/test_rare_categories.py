@@ -85,7 +85,7 @@ def test_a_fit_is_that_of_merged_categories(model, classes):
     assert expected.rare_categories_ == {}
     found = clone(model).fit(X, y)
     assert found.rare_categories_ == {1: rare}
-    for one, other in zip(found._hypotheses, expected._hypotheses, strict=True):
+    for one, other in zip(found.ensemble_.hypotheses, expected.ensemble_.hypotheses, strict=True):
         for name in ("feature", "threshold", "left", "missing_left", "value", "go_left"):
             np.testing.assert_array_equal(getattr(one.tree, name), getattr(other.tree, name))
     new = np.vstack([X, [[0.0, 1e6], [0.0, np.nan], [0.0, 0.5]]])
@@ -164,7 +164,7 @@ def test_order_weights_and_storage_change_nothing(sample, monkeypatch, tmp_path)
     ]
     for other in (*rounded, *exact):
         assert other.rare_categories_ == expected.rare_categories_
-        for one, its in zip(other._hypotheses, expected._hypotheses, strict=True):
+        for one, its in zip(other.ensemble_.hypotheses, expected.ensemble_.hypotheses, strict=True):
             for name in ("feature", "threshold", "left", "missing_left", "go_left"):
                 np.testing.assert_array_equal(getattr(one.tree, name), getattr(its.tree, name))
         sparse = other.decision_function(sp.csr_matrix(X))
@@ -224,7 +224,7 @@ def test_the_cache_of_bins_knows_who_shares_one(tmp_path):
         np.testing.assert_array_equal(
             disk.decision_function(as_frame(X)), memory.decision_function(as_frame(X))
         )
-        edges.append(disk._hypotheses[0].tree.known[1].tolist())
+        edges.append(disk.ensemble_.hypotheses[0].tree.known[1].tolist())
         rare.append(disk.rare_categories_["city"])
     assert edges[0] == edges[1]
     assert rare == [["c018", "c019"], ["c017", "c019"]]
@@ -352,8 +352,8 @@ def test_a_hundred_thousand_levels():
     y = ((code < 25) ^ (rng.random(len(code)) < 0.1)).astype(int)
     model = clone(BOOSTERS[0]).set_params(estimator__max_bins=255).fit(X, y)
     assert len(model.rare_categories_[1]) > 50_000
-    assert max(len(c) for h in model._hypotheses for c in h.tree.categories) <= 255
-    assert len(pickle.dumps(model._hypotheses)) < 2_000_000
+    assert max(len(c) for h in model.ensemble_.hypotheses for c in h.tree.categories) <= 255
+    assert len(pickle.dumps(model.ensemble_.hypotheses)) < 2_000_000
     assert model.score(X, y) > 0.8
 
 
@@ -372,7 +372,7 @@ def test_trees_of_older_pickles_have_no_rare_categories():
     model = clone(BOOSTERS[0]).fit(X, y)
     expected = model.decision_function(X)
     old = pickle.loads(pickle.dumps(model))
-    for hypothesis in old._hypotheses:
+    for hypothesis in old.ensemble_.hypotheses:
         del hypothesis.tree.__dict__["rare"]
     assert old.rare_categories_ == {}
     np.testing.assert_array_equal(old.decision_function(X), expected)

@@ -70,7 +70,7 @@ def hard_rows(model, X, seed=0):
     rng = np.random.default_rng(seed)
     X = X.copy()
     few = max(len(X) // 100, 1)
-    for hypothesis in model._hypotheses:
+    for hypothesis in model.ensemble_.hypotheses:
         tree = hypothesis.tree
         for node in np.flatnonzero((tree.feature >= 0) & (tree.category_set < 0)):
             value = tree.threshold[node]
@@ -78,7 +78,7 @@ def hard_rows(model, X, seed=0):
                 X[rng.integers(0, len(X), few), tree.feature[node]] = value
                 above = np.nextafter(value, np.inf)
                 X[rng.integers(0, len(X), few), tree.feature[node]] = above if value else 1e-34
-    for j in model._hypotheses[0].tree.known if model._hypotheses else ():
+    for j in model.ensemble_.hypotheses[0].tree.known if model.ensemble_.hypotheses else ():
         X[rng.integers(0, len(X), few), j] = rng.choice([71.0, 500.0, -1.0, 1e9], few)
     return X
 
@@ -203,7 +203,7 @@ def test_leaves_right_below_the_root(n_classes, side):
     X = side * x[:, None]
     tree = HistTreeClassifier(max_depth=None, max_leaf_nodes=4)
     model = MABoostClassifier(tree, n_estimators=6).fit(X, y)
-    children = [(h.tree.left[0], h.tree.right[0], h.tree.feature) for h in model._hypotheses]
+    children = [(h.tree.left[0], h.tree.right[0], h.tree.feature) for h in model.ensemble_.hypotheses]
     assert any((f[a] < 0) != (f[b] < 0) for a, b, f in children[:2])
     (trees,) = (node for node in model.to_onnx().graph.node if node.op_type == "TreeEnsemble")
     table = {entry.name: entry.ints for entry in trees.attribute}
@@ -254,7 +254,7 @@ def test_slices_and_early_stops(n_classes):
 def test_trees_of_one_leaf(n_classes):
     y = np.arange(20) % 7 % n_classes
     model = MABoostClassifier(n_estimators=3).fit(np.zeros((20, 2)), y)
-    assert all(len(h.tree.feature) == 1 for h in model._hypotheses)
+    assert all(len(h.tree.feature) == 1 for h in model.ensemble_.hypotheses)
     assert_exports_agree(model, np.array([[0.0, 1.0], [np.nan, 2.0]]))
 
 
@@ -276,7 +276,7 @@ def test_infinities_are_large_numbers(n_classes):
     X, y = rows(800, n_classes)
     model = MABoostClassifier(n_estimators=10).fit(X, y)
     X[::3, 0], X[1::3, 2], X[::7, 3] = np.inf, -np.inf, np.inf
-    forest = Forest.of([h.tree for h in model._hypotheses])
+    forest = Forest.of([h.tree for h in model.ensemble_.hypotheses])
     votes = forest.votes(X, model.estimator_weights_)
     raw = model.to_lightgbm().predict(X, raw_score=True)
     np.testing.assert_array_equal(raw.reshape(votes.shape), votes)

@@ -121,7 +121,8 @@ def check_same(model, loaded, X, y):
     assert model.certificate_.rounds_needed(0.01) == loaded.certificate_.rounds_needed(0.01)
     pd.testing.assert_frame_equal(model.history_.to_frame(), loaded.history_.to_frame())
     assert model.history_.group_errors == loaded.history_.group_errors
-    for name in ("n_iter_", "best_iteration_", "n_inert_rows_", "n_features_in_", "_heaviest"):
+    assert loaded.ensemble_.heaviest == model.ensemble_.heaviest
+    for name in ("n_iter_", "best_iteration_", "n_inert_rows_", "n_features_in_"):
         assert getattr(model, name) == getattr(loaded, name)
     assert repr(model.get_params()) == repr(loaded.get_params())
     assert same_bits(model[:2].decision_function(X), loaded[:2].decision_function(X))
@@ -154,7 +155,7 @@ def test_a_loaded_model_is_the_same(model, classes, tmp_path):
 def test_a_loaded_model_knows_its_categories(model, classes, library, tmp_path):
     X, y = frame(library, classes)
     model = fitted(model, X, y)
-    assert model._hypotheses[0].tree.known
+    assert model.ensemble_.hypotheses[0].tree.known
     loaded = round_trip(model, tmp_path)
     check_same(model, loaded, X, y)
     assert list(loaded.feature_names_in_) == ["a", "b", "town", "size"]
@@ -484,7 +485,7 @@ def test_version_3_is_read_and_becomes_the_current_version(tmp_path):
     expected = json.loads((DATA / "version_3.json").read_text())
     X = np.array(expected["rows"], dtype=float)
     model = load_model(DATA / "version_3.maboost")
-    assert model._hypotheses[0].tree.known
+    assert model.ensemble_.hypotheses[0].tree.known
     for one in (model, round_trip(model, tmp_path)):
         assert one.decision_function(X).tolist() == expected["decision_function"]
         assert str(one.certificate_) == expected["certificate"]

@@ -173,13 +173,13 @@ def model_digest(model: Any) -> bytes:
     digest = hashlib.blake2b(digest_size=8)
     columns = [c for c in model.history_.columns if c != "seconds"]
     told = (
-        model.classes_.tolist(), model.n_iter_, model.probability_scale_, model._heaviest,
+        model.classes_.tolist(), model.n_iter_, model.probability_scale_, model.ensemble_.heaviest,
         [model.history_[column].tolist() for column in columns], model.history_.group_errors,
         str(model.certificate_),
     )  # fmt: skip
     digest.update(repr(told).encode())
     digest.update(np.asarray(model.estimator_weights_).tobytes())
-    for hypothesis in model._hypotheses:
+    for hypothesis in model.ensemble_.hypotheses:
         tree = hypothesis.tree
         asked = tree.feature, tree.threshold, tree.missing_left, tree.category_set, *tree.categories
         rare = (tree.rare or {}).values()

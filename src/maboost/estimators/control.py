@@ -131,10 +131,8 @@ class Score:
         view._noise = None  # validation rows are scored on their given labels, in their weights
 
         def compute(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
-            view._hypotheses = [*model._hypotheses, round.hypothesis]
-            view.estimator_weights_ = np.append(
-                model.history_["step"].astype(float), round.record.step
-            )
+            view.ensemble_ = model.ensemble_.first(len(model.ensemble_))
+            view.ensemble_.add(round.hypothesis, round.record.step)
             view._fixed = run.validation_votes.votes.copy()
             view.probability_scale_ = probability_scale(margins, rows, VALIDATION_SMOOTHING)
             labels = classes[watch.game.labels]

@@ -23,6 +23,7 @@ from maboost.boosting.calibration import (
     training_smoothing,
 )
 from maboost.boosting.certificate import Certificate, GroupBound
+from maboost.boosting.ensemble import Ensemble
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record
@@ -159,7 +160,7 @@ class Fitting(Voting):
             self._resume = {
                 "print": self.__dict__.pop("_print"),
                 "run": run.snapshot(),
-                "hypotheses": list(self._hypotheses),
+                "ensemble": self.ensemble_.first(len(self.ensemble_)),
                 "history": self.history_,
                 "seed": self.__dict__.get("_seed"),
             }
@@ -264,9 +265,7 @@ class Fitting(Voting):
     def _begin(self, rows: TrainingRows) -> None:
         """State of a model without any hypothesis: it predicts the heaviest class."""
         totals = sums_by_code(rows.labels, rows.weights.scaled, len(rows.classes), rows.comm)
-        self._heaviest = int(np.argmax(totals))
-        self._hypotheses: list[Any] = []
-        self.estimator_weights_ = np.zeros(0)
+        self.ensemble_ = Ensemble(len(rows.classes), int(np.argmax(totals)))
         self.history_ = History()
         self.n_inert_rows_ = rows.weights.inert
         self.probability_scale_ = POPULATION_SCALE
@@ -313,14 +312,14 @@ class Fitting(Voting):
                 f"{resume['print']['scoring']} and is now {self._print['scoring']}; fit a clone, or set "
                 "warm_start=False"
             )
-        done = len(resume["hypotheses"])
+        done = len(resume["ensemble"])
         if self._most_rounds < done:
             raise ValueError(
                 f"n_estimators={self._most_rounds} is less than the {done} rounds already done; with "
                 "warm_start=True it is the total number of rounds"
             )
         run.restore(resume["run"])
-        self._hypotheses = list(resume["hypotheses"])
+        self.ensemble_ = resume["ensemble"].first(done)
         self.history_ = History(resume["history"].records, resume["history"].group_errors)
 
     def _stops(self, began: float) -> list[Stop]:
@@ -358,7 +357,7 @@ class Fitting(Voting):
                         keep(True)
                         break
                     record = replace(round.record, val_score=score(round))
-                    self._hypotheses.append(round.hypothesis)
+                    self.ensemble_.add(round.hypothesis, record.step)
                     self.history_.append(record, round.group_errors)
                     progress(record)
                     reason = self._reason_to_stop(record, stops)
@@ -370,11 +369,11 @@ class Fitting(Voting):
             except KeyboardInterrupt:  # which did not wait for the end of the round
                 if not (self.history_.records and interrupts.leave_rounds):
                     raise
-                del self._hypotheses[len(self.history_) :]
+                self.ensemble_ = self.ensemble_.first(len(self.history_))
                 reason, whole = "interrupted", False
         if reason == "interrupted":
             warnings.warn(
-                f"interrupted: the model has the {len(self._hypotheses)} rounds that were done",
+                f"interrupted: the model has the {len(self.ensemble_)} rounds that were done",
                 UserWarning,
                 stacklevel=6,
             )
@@ -389,24 +388,20 @@ class Fitting(Voting):
 
     def _so_far(self) -> dict[str, Any]:
         """The attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
-        steps = self.history_["step"].astype(float)
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
         return fitted | {
-            "estimator_weights_": steps,
-            "_hypotheses": list(self._hypotheses),
-            "_heaviest": self._heaviest,
+            "ensemble_": self.ensemble_.first(len(self.ensemble_)),
             "_codes": self._codes,
             "_noise": self._noise,
         }
 
     def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
         run.close()
-        done = self.best_iteration_ = len(self._hypotheses)
+        done = self.best_iteration_ = len(self.ensemble_)
         if run.validation is not None and done:
             self.best_iteration_ = best_round(self.history_["val_score"])
         self.n_iter_ = self.best_iteration_ if self.early_stopping_ else done
-        self._hypotheses = self._hypotheses[: self.n_iter_]
-        self.estimator_weights_ = self.history_["step"].astype(float)[: self.n_iter_]
+        self.ensemble_ = self.ensemble_.first(self.n_iter_)
         self._keep_rows(run, rows)
         self.probability_scale_ = self._fitted_scale(run)
         if self.n_iter_ < done:
@@ -415,10 +410,10 @@ class Fitting(Voting):
             self.certificate_.upto(self.history_.upto(self.n_iter_), reason),
             exact=run.exact and done > 0,
         )
-        if not self._hypotheses:
+        if not self.ensemble_:
             warnings.warn(
                 f"no hypothesis was found ({reason}): the model predicts the heaviest class, "
-                f"{self.classes_.tolist()[self._heaviest]!r}",
+                f"{self.classes_.tolist()[self.ensemble_.heaviest]!r}",
                 UserWarning,
                 stacklevel=6,
             )
@@ -460,7 +455,7 @@ class Fitting(Voting):
 
     def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
         """Votes on every row of fits without it; None if one part has all rows of a class or source."""
-        if not self._hypotheses or len(self.classes_) < 2:
+        if not self.ensemble_ or len(self.classes_) < 2:
             return None
         fold = np.minimum((folds * places(rows.X, seed=1)).astype(np.intp), folds - 1)
         if any(classes_among(rows, fold != f) < len(self.classes_) for f in range(folds)):
@@ -508,7 +503,7 @@ class Fitting(Voting):
 
         Votes fit the training labels better than others, so there a share of every label is doubted.
         """
-        if not self._hypotheses:
+        if not self.ensemble_:
             return POPULATION_SCALE
         watch = run.validation
         if watch is None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.calibration import VALIDATION_SMOOTHING, probability_scale
 from maboost.boosting.certificate import Certificate
+from maboost.boosting.ensemble import Ensemble
 from maboost.boosting.history import History, Record
 from maboost.boosting.streaming import Filter, Filtered, acceptance_limit, edge_limit
 from maboost.estimators.control import Interrupts, Progress
@@ -34,17 +35,17 @@ def boost_stream(
     model: Any, stream: Filter, size: int, delta: float, random_state: np.random.RandomState
 ) -> None:
     """All rounds of a fit on a stream; leaves a fitted `model`."""
-    model._heaviest, model._hypotheses, model.history_ = 0, [], History()
+    model.ensemble_, model.history_ = Ensemble(2), History()
     model._noise = model._row_noise = model.flip_rates_ = None
     model.early_stopping_ = False  # a stream has no validation rows
     model._most_rounds = model._rounds_asked()
-    model.estimator_weights_, model.probability_scale_ = np.zeros(0), 2.0
+    model.probability_scale_ = 2.0
     began, reason = time.perf_counter(), ""
     interrupts, sample = Interrupts(), Filtered()
     with interrupts.deferred(), Progress(int(model.verbose), model._most_rounds) as progress:
         try:
             while not reason:
-                t = len(model._hypotheses) + 1
+                t = len(model.ensemble_) + 1
                 part = delta / (t * (t + 1))
                 sample = stream.draw(partial(_votes, model), size, size * _RARE)
                 if sample.drawn and model.history_.records:
@@ -52,13 +53,15 @@ def boost_stream(
                 if interrupts.asked:
                     raise KeyboardInterrupt
                 if t == 1:  # rows are accepted whatever their class is
-                    model._heaviest = int(np.argmax(np.bincount(np.concatenate(sample.labels))))
+                    model.ensemble_.heaviest = int(
+                        np.argmax(np.bincount(np.concatenate(sample.labels)))
+                    )
                 reason = _reason(model, stream, sample, size, began)
                 reason = reason or _add_round(model, stream, sample, part, random_state)
                 if not reason:  # these are no sample of the distribution after the round
                     sample = Filtered()
         except KeyboardInterrupt:
-            if not model._hypotheses:
+            if not model.ensemble_:
                 raise
             reason = "interrupted"
     _finish(model, sample, reason)
@@ -66,7 +69,7 @@ def boost_stream(
 
 def _votes(model: Any, X: Any) -> Array:
     """H, which is zero before the first round, where the model itself votes for its heaviest class."""
-    found: Array = model._votes(X) if model._hypotheses else np.zeros(X.shape[0])
+    found: Array = model._votes(X) if model.ensemble_ else np.zeros(X.shape[0])
     return found
 
 
@@ -79,21 +82,20 @@ def _add_round(
     if found is None:
         return "no edge can be told from chance on the rows the stream gave"
     hypothesis, edge, used = found
-    if not model._hypotheses:
+    if not model.ensemble_:
         model._warn_of_rare(hypothesis.tree.rare)
     step = float(model.learning_rate) * math.atanh(min(edge, 1.0 - 1e-12))
     record = _record(
-        len(model._hypotheses) + 1, edge, step, sample, used, time.perf_counter() - began
+        len(model.ensemble_) + 1, edge, step, sample, used, time.perf_counter() - began
     )
-    model._hypotheses.append(hypothesis)
-    model.estimator_weights_ = np.append(model.estimator_weights_, step)
+    model.ensemble_.add(hypothesis, step)
     model.history_.append(record)
     return ""
 
 
 def _reason(model: Any, stream: Filter, sample: Filtered, size: int, began: float) -> str:
     """Why to stop before another round; empty to go on."""
-    done = len(model._hypotheses)
+    done = len(model.ensemble_)
     last = model.history_.records[-1] if done else None
     if last and model.target_error is not None and last.error_bound <= model.target_error:
         return f"target_error={model.target_error:g} is certified by the acceptance rate"
@@ -169,7 +171,7 @@ def _record(
 
 
 def _finish(model: Any, sample: Filtered, reason: str) -> None:
-    model.n_iter_ = model.best_iteration_ = len(model._hypotheses)
+    model.n_iter_ = model.best_iteration_ = len(model.ensemble_)
     for per_row in ("_distribution", "_evidence", "_resume"):
         model.__dict__.pop(per_row, None)
     last = model.history_.records[-1] if model.n_iter_ else None

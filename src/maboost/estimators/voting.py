@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections import deque
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +16,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from maboost.boosting.certificate import Certificate
+from maboost.boosting.ensemble import Ensemble
 from maboost.boosting.game import Game
 from maboost.boosting.history import History
 from maboost.data.categories import CategoryCodes, rare_categories
@@ -27,9 +26,7 @@ from maboost.data.labels import label_array, unknown_labels
 from maboost.data.parquet import is_stored, named_column
 from maboost.estimators.suspects import Suspicion
 from maboost.estimators.tree import HistTreeClassifier
-from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.learners.tree.predictor import Forest
 from maboost.noise.label_noise import LabelNoise
 from maboost.runtime.threads import Threads, available_threads
 
@@ -37,18 +34,12 @@ __all__ = ["Voting"]
 
 Array = NDArray[np.float64]
 
-# By model, with the list of hypotheses it is of. Not an attribute: to predict leaves a model as it was, and
-# what is pickled or copied is the trees.
-_FORESTS: WeakKeyDictionary[Voting, tuple[list[Any] | None, int, Forest | None]] = (
-    WeakKeyDictionary()
-)
-
 
 class Voting:
     """What a fitted booster can be asked."""
 
     classes_: NDArray[Any]
-    estimator_weights_: Array
+    ensemble_: Ensemble
     history_: History
     certificate_: Certificate
     probability_scale_: float
@@ -56,8 +47,6 @@ class Voting:
     best_iteration_: int
     n_features_in_: int
     n_jobs: int | None
-    _hypotheses: list[Any]
-    _heaviest: int
     _noise: LabelNoise | None = None
     flip_rates_: Array | None = None
     _codes: CategoryCodes
@@ -70,21 +59,6 @@ class Voting:
 
     def _default_estimator(self) -> Any:
         raise NotImplementedError
-
-    def _staged_votes(self, X: Any) -> Iterator[Array]:
-        """H after each round (always the same array); at least once."""
-        K = len(self.classes_)
-        n = X.shape[0]
-        votes = np.zeros(n) if K <= 2 else np.zeros((n, K))
-        if not self._hypotheses:
-            if K == 2:
-                votes += 2.0 * self._heaviest - 1.0
-            elif K > 2:
-                votes[:, self._heaviest] = 1.0
-            yield votes
-        for step, hypothesis in zip(self.estimator_weights_, self._hypotheses, strict=True):
-            votes += step * hypothesis.scores(X)
-            yield votes
 
     def _decide(self, votes: Array) -> NDArray[Any]:
         if votes.ndim == 2:
@@ -145,27 +119,7 @@ class Voting:
 
     def _votes(self, X: Any) -> Array:
         """H on checked rows."""
-        forest = None if isinstance(X, Binned) else self._forest()
-        if forest is None:
-            return deque(self._staged_votes(X), maxlen=1).pop()
-        threads = Threads(available_threads(self.n_jobs))
-        votes = forest.votes(X, self.estimator_weights_, threads)
-        return votes[:, 0] if len(self.classes_) == 2 else votes
-
-    def _forest(self) -> Forest | None:
-        """All trees as one forest, laid out when they are first asked.
-
-        None if not all are trees, or if they know different categories, as those of a stream may.
-        """
-        hypotheses = self._hypotheses
-        known, count, forest = _FORESTS.get(self, (None, 0, None))
-        if known is not hypotheses or count != len(hypotheses):
-            trees = [h.tree for h in hypotheses if isinstance(h, TreeHypothesis)]
-            alike = len(trees) == len(hypotheses) > 0
-            alike = alike and all(map(trees[0].categories_as, trees[1:]))
-            forest = Forest.of(trees) if alike else None
-            _FORESTS[self] = hypotheses, len(hypotheses), forest
-        return forest
+        return self.ensemble_.votes(X, Threads(available_threads(self.n_jobs)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class with the most votes."""
@@ -200,19 +154,19 @@ class Voting:
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
         """`decision_function` after each round."""
         check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
+        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._decisions(votes) if self._corrects_votes else votes.copy()
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """`predict` after each round."""
         check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
+        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._decide(self._decisions(votes))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
         """`predict_proba` after each round."""
         check_is_fitted(self)
-        for votes in self._staged_votes(self._checked_rows(X)):
+        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._probabilities(votes)
 
     def staged_score(
@@ -246,11 +200,7 @@ class Voting:
         if len(self.classes_) == 1:
             return np.ones(len(labels))
         game = Game(np.searchsorted(self.classes_, labels), len(self.classes_))
-        return game.worst_margins(game.margins(votes)) / self._total_step()
-
-    def _total_step(self) -> float:
-        """The sum of the steps, added up in their order as in the history; 1 without any."""
-        return float(np.cumsum(self.estimator_weights_)[-1]) if len(self) else 1.0
+        return game.worst_margins(game.margins(votes)) / self.ensemble_.weight_sum
 
     def suspect_labels(self, cv: int | Literal["auto"] | None = "auto") -> Any:
         """The training rows, those first whose labels look wrong.
@@ -366,7 +316,7 @@ class Voting:
     def __len__(self) -> int:
         """Rounds in the model."""
         check_is_fitted(self)
-        return len(self._hypotheses)
+        return len(self.ensemble_)
 
     def __bool__(self) -> bool:
         return True
@@ -376,15 +326,14 @@ class Voting:
         check_is_fitted(self)
         if not isinstance(index, slice):
             return self.estimators_[index]
-        start, stop, stride = index.indices(len(self._hypotheses))
+        start, stop, stride = index.indices(len(self.ensemble_))
         if start != 0 or stride != 1:
             raise ValueError(
                 f"a model can be cut after a round, model[:n], but not to [{index.start}:{index.stop}:"
                 f"{index.step}]: later rounds correct the earlier ones"
             )
         first = copy.copy(self)
-        first._hypotheses = self._hypotheses[:stop]
-        first.estimator_weights_ = self.estimator_weights_[:stop]
+        first.ensemble_ = self.ensemble_.first(stop)
         first.history_ = self.history_.upto(stop)
         first.certificate_ = self.certificate_.upto(
             first.history_, f"the first {stop} of {len(self)} rounds"
@@ -395,6 +344,16 @@ class Voting:
         return first
 
     @property
+    def estimator_weights_(self) -> Array:
+        """The weights of the estimators in the vote."""
+        check_is_fitted(self)
+        return self.ensemble_.weights
+
+    @estimator_weights_.setter
+    def estimator_weights_(self, weights: Array) -> None:
+        self.ensemble_ = self.ensemble_.weighted(weights)
+
+    @property
     def estimators_(self) -> list[Any]:
         """The fitted estimators, in order."""
         check_is_fitted(self)
@@ -403,14 +362,14 @@ class Voting:
             HistTreeClassifier.from_tree(like, h.tree, self)
             if isinstance(h, TreeHypothesis)
             else getattr(h, "estimator", h)
-            for h in self._hypotheses
+            for h in self.ensemble_.hypotheses
         ]
 
     @property
     def estimator_errors_(self) -> Array:
         """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
         check_is_fitted(self)
-        return 0.5 * (1.0 - self.history_["edge"].astype(float)[: len(self._hypotheses)])
+        return 0.5 * (1.0 - self.history_["edge"].astype(float)[: len(self.ensemble_)])
 
     @property
     def rare_categories_(self) -> dict[Any, list[Any]]:
@@ -422,7 +381,7 @@ class Voting:
         """
         check_is_fitted(self)
         found: dict[int, Array] = {}
-        trees = [h.tree for h in self._hypotheses if isinstance(h, TreeHypothesis)]
+        trees = [h.tree for h in self.ensemble_.hypotheses if isinstance(h, TreeHypothesis)]
         for rare in {id(tree.rare): tree.rare or {} for tree in trees}.values():
             for column, codes in rare.items():
                 found[column] = np.union1d(found.get(column, codes), codes)
@@ -436,7 +395,7 @@ class Voting:
     def feature_importances_(self) -> Array:
         """The estimators' importances, averaged by their steps."""
         check_is_fitted(self)
-        if not self._hypotheses:
+        if not self.ensemble_:
             return np.zeros(self.n_features_in_)
         total = np.zeros(self.n_features_in_)
         for step, estimator in zip(self.estimator_weights_, self.estimators_, strict=True):

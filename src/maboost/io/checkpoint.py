@@ -194,7 +194,7 @@ class Checkpoint:
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run
         records, arrays = history(model.history_)
-        trees = [h.tree for h in model._hypotheses]
+        trees = [h.tree for h in model.ensemble_.hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
         state, more = run_state(run.snapshot())
         document = {
@@ -270,8 +270,9 @@ class Stored:
         counted = len(trees) == len(records) == snapshot["totals"].rounds
         require(counted, "trees, history and rounds must be equally many")
         run.restore(snapshot)
-        model._hypotheses = [TreeHypothesis(tree) for tree in trees]
         model.history_ = records
+        for tree, step in zip(trees, records["step"], strict=True):
+            model.ensemble_.add(TreeHypothesis(tree), float(step))
 
 
 def _check_version(schema: int, library: str) -> None:
@@ -301,7 +302,7 @@ def _check_history(records: History, run: Run) -> None:
 
 
 def _check_rounds(model: Any, path: str) -> None:
-    done = len(model._hypotheses)
+    done = len(model.ensemble_)
     if model._most_rounds < done:
         raise CheckpointError(
             f"n_estimators={model._most_rounds} is less than the {done} rounds of "

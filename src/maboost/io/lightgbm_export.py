@@ -126,7 +126,7 @@ def _known(model: Any, rounds: list[list[Part]]) -> dict[int, Array]:
     """The codes of the columns that some node asks for categories."""
     asked = {int(part.feature[node]) for parts in rounds for part in parts for node in part.members}
     rare = rounds[0][0].rare
-    known = model._hypotheses[0].tree.known if asked else {}
+    known = model.ensemble_.hypotheses[0].tree.known if asked else {}
     return {j: levels_of(known[j], rare.get(j))[0] for j in sorted(asked)}
 
 

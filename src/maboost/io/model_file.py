@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maboost._version import __version__
+from maboost.boosting.ensemble import Ensemble
 from maboost.data.categories import CategoryCodes
 from maboost.estimators import (
     CombinedBoostClassifier,
@@ -141,7 +142,7 @@ def _check_can_be_saved(model: Any) -> None:
     check_is_fitted(model)
     estimator = model.estimator
     ours = estimator is None or type(estimator) is HistTreeClassifier
-    if not ours or not all(isinstance(h, TreeHypothesis) for h in model._hypotheses):
+    if not ours or not all(isinstance(h, TreeHypothesis) for h in model.ensemble_.hypotheses):
         raise ValueError(
             "only models over HistTreeClassifier (estimator=None, the default) can be saved, and this "
             f"one boosts {type(estimator).__name__}. Keep it with pickle or joblib, or fit with "
@@ -162,7 +163,7 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
         "booster": type(model).__name__,
         "parameters": parameters,
         "classes": labels(model.classes_),
-        "heaviest": int(model._heaviest),
+        "heaviest": int(model.ensemble_.heaviest),
         "n_features": int(model.n_features_in_),
         "feature_names": _names(model),
         "columns": _columns(model._codes),
@@ -175,7 +176,7 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
         "history": run,
         "certificate": certificate(model.certificate_, encoder),
     }
-    trees = [h.tree for h in model._hypotheses]
+    trees = [h.tree for h in model.ensemble_.hypotheses]
     arrays["estimator_weights"] = np.asarray(model.estimator_weights_, dtype=np.float64)
     return arrays | flat(trees, 1 if K <= 2 else K) | encoder.arrays, document
 
@@ -216,7 +217,7 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     model = _unfitted(fields, decoder)
     model.classes_ = read_labels(fields.take("classes"), tensors)
     K = len(model.classes_)
-    model._heaviest = fields.integer("heaviest", 0, K - 1)
+    model.ensemble_ = Ensemble(K, fields.integer("heaviest", 0, K - 1))
     model.n_features_in_ = fields.integer("n_features", 1, _MOST_FEATURES)
     names = _read_names(fields.take("feature_names"), model.n_features_in_)
     if names is not None:
@@ -307,14 +308,15 @@ def _read_rounds(model: Any, fields: Fields, tensors: Tensors, trees: list[Any])
     rounds, K = len(trees), len(model.classes_)
     require(K > 1 or not trees, "one class has no trees")
     require(rounds <= len(model.history_), "history must have a record for every tree")
-    model._hypotheses = [TreeHypothesis(tree) for tree in trees]
     steps = tensors.take("estimator_weights", np.float64, (rounds,))
     total = float(np.sum(steps))
     require(
         np.all(steps >= 0.0) and total <= _MOST_STEPS,
         "array 'estimator_weights' must be finite and not negative",
     )
-    model.estimator_weights_ = steps
+    model.ensemble_ = Ensemble(
+        K, model.ensemble_.heaviest, [TreeHypothesis(tree) for tree in trees], steps
+    )
     model.n_iter_ = rounds
     model.best_iteration_ = fields.integer("best_iteration", 0, len(model.history_))
     model.n_inert_rows_ = fields.integer("inert_rows", 0)

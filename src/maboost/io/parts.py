@@ -84,13 +84,13 @@ def parts_by_round(model: Any, target: str) -> list[list[Part]]:
         The method that asks, for the error.
     """
     check_is_fitted(model)
-    if not model._hypotheses:
+    if not model.ensemble_:
         return [[_constant(value) for value in _without_rounds(model)]]
     steps = model.estimator_weights_
     total = float(np.sum(steps))
     rounds = []
-    first = model._hypotheses[0]
-    for t, (step, hypothesis) in enumerate(zip(steps, model._hypotheses, strict=True)):
+    first = model.ensemble_.hypotheses[0]
+    for t, (step, hypothesis) in enumerate(zip(steps, model.ensemble_.hypotheses, strict=True)):
         if not isinstance(hypothesis, TreeHypothesis):
             raise ValueError(_foreign(hypothesis, t, target))
         if not _same_rare(hypothesis.tree, first.tree):
@@ -123,8 +123,8 @@ def _without_rounds(model: Any) -> list[float]:
     if classes == 1:
         return [0.0]
     if classes == 2:
-        return [2.0 * model._heaviest - 1.0]
-    return [float(k == model._heaviest) for k in range(classes)]
+        return [2.0 * model.ensemble_.heaviest - 1.0]
+    return [float(k == model.ensemble_.heaviest) for k in range(classes)]
 
 
 def _constant(value: float) -> Part:

@@ -67,7 +67,7 @@ class SharedCheckpoint(Checkpoint):
         model, run = self.model, self.run
         records, columns = history(model.history_)
         arrays: Arrays = dict(columns)
-        trees = [h.tree for h in model._hypotheses]
+        trees = [h.tree for h in model.ensemble_.hypotheses]
         arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
         random, arrays["random_keys"] = generator_state(run.random_state.get_state())
         arrays["samples"] = np.array(run.sample_numbers, dtype=np.int64)
@@ -107,7 +107,9 @@ class _SharedStored(Stored):
             _repeat(run, hypothesis, record, sample)
         run.exact, run.ended = exact, ended
         run.random_state.set_state(generator)
-        model._hypotheses, model.history_ = hypotheses, records
+        model.history_ = records
+        for hypothesis, step in zip(hypotheses, records["step"], strict=True):
+            model.ensemble_.add(hypothesis, float(step))
 
 
 def _repeat(run: Run, hypothesis: TreeHypothesis, stored: Record, sample: int) -> None:

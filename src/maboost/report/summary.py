@@ -103,7 +103,7 @@ def _trained(subject: Subject) -> str:
         )
     told = f"to tell {count(len(classes), 'class', 'classes')} apart: {listed(classes)}"
     if not subject.rounds:
-        answer = text(classes[model._heaviest])
+        answer = text(classes[model.ensemble_.heaviest])
         return (
             f"A `{type(model).__name__}` was trained on {data}{origin} {told}. No rule was found that "
             f"beats chance, so that the model always answers {answer}, the heaviest class "

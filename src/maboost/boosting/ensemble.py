@@ -1,0 +1,109 @@
+"""An ensemble: hypotheses with their votes, and what they predict together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maboost.learners.base import Hypothesis
+from maboost.learners.tree.grower import Binned
+from maboost.learners.tree.learner import TreeHypothesis
+from maboost.learners.tree.predictor import Forest
+from maboost.runtime.threads import Threads
+
+__all__ = ["Ensemble"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Ensemble:
+    r"""Hypotheses and their weights: :math:`H = \sum_t\eta_t h_t`.
+
+    The history of a fit records the step of every round. The weights here are what the ensemble votes with;
+    a booster may change all of them after a round.
+
+    Parameters
+    ----------
+    n_classes : int
+    heaviest : int
+        Number of the class that an empty ensemble predicts.
+    hypotheses : list
+        All on rows of the same columns.
+    weights : array of shape (len(hypotheses),)
+
+    >>> import numpy as np
+    >>> Ensemble(2, heaviest=1).votes(np.zeros((3, 1)))
+    array([1., 1., 1.])
+    """
+
+    n_classes: int
+    heaviest: int = 0
+    hypotheses: list[Any] = field(default_factory=list)
+    weights: Array = field(default_factory=lambda: np.zeros(0))
+    _forest: tuple[int, Forest | None] | None = field(default=None, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.hypotheses)
+
+    def add(self, hypothesis: Hypothesis, weight: float) -> None:
+        """Append a hypothesis with its weight."""
+        self.hypotheses.append(hypothesis)
+        self.weights = np.append(self.weights, weight)
+
+    def first(self, count: int) -> Ensemble:
+        """Return the ensemble of the first hypotheses."""
+        return Ensemble(
+            self.n_classes, self.heaviest, self.hypotheses[:count], self.weights[:count]
+        )
+
+    def weighted(self, weights: Array) -> Ensemble:
+        """Return the same hypotheses with other weights."""
+        return Ensemble(self.n_classes, self.heaviest, self.hypotheses, weights)
+
+    @property
+    def weight_sum(self) -> float:
+        """The sum of the weights, added up in their order as in the history; 1 without any."""
+        return float(np.cumsum(self.weights)[-1]) if len(self) else 1.0
+
+    def votes(self, X: Any, threads: Threads | None = None) -> Array:
+        """Return H on rows: (n,) for at most two classes, (n, K) for more."""
+        forest = None if isinstance(X, Binned) else self.forest()
+        if forest is None:
+            return deque(self.staged_votes(X), maxlen=1).pop()
+        votes = forest.votes(X, self.weights, threads or Threads())
+        return votes[:, 0] if self.n_classes == 2 else votes
+
+    def staged_votes(self, X: Any) -> Iterator[Array]:
+        """Yield H after each round, always the same array; at least once."""
+        n, K = X.shape[0], self.n_classes
+        votes = np.zeros(n) if K <= 2 else np.zeros((n, K))
+        if not self.hypotheses:
+            if K == 2:
+                votes += 2.0 * self.heaviest - 1.0
+            elif K > 2:
+                votes[:, self.heaviest] = 1.0
+            yield votes
+        for weight, hypothesis in zip(self.weights, self.hypotheses, strict=True):
+            votes += weight * hypothesis.scores(X)
+            yield votes
+
+    def forest(self) -> Forest | None:
+        """Return all trees as one forest, laid out at the first call.
+
+        None if not all hypotheses are trees, or if they know different categories, as trees of a stream may.
+        """
+        if self._forest is None or self._forest[0] != len(self):
+            trees = [h.tree for h in self.hypotheses if isinstance(h, TreeHypothesis)]
+            alike = len(trees) == len(self) > 0 and all(map(trees[0].categories_as, trees[1:]))
+            self._forest = len(self), Forest.of(trees) if alike else None
+        return self._forest[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the forest, which follows from the trees."""
+        return self.__dict__ | {"_forest": None}
