@@ -33,7 +33,7 @@ COLUMNS = ("case", "rows", "populations", "overall", "groups", "classes", "mean_
 
 @dataclass(frozen=True)
 class Case:
-    """What is certified: flip rates, groups, weights, classes, or a model that was stopped early.
+    """What is certified: flip rates of all rows or by group, groups, weights, classes, or a model that was stopped early.
 
     `draws` samples are drawn from every population: more than one where a model is fitted, which takes time.
     """
@@ -47,6 +47,7 @@ class Case:
     stopped: bool = False
     draws: int = 1
     classes: int = 2
+    by_group: tuple[tuple[float, ...], ...] = ()  # the rates of each group
 
 
 CASES = [
@@ -61,6 +62,14 @@ CASES = [
     Case("flip rates, weights", 500, rates=(0.3, 0.1), weighted=True),
     Case("flip rates in intervals of an audit", 1000, rates=(0.4, 0.1), audited=True),
     Case("flip rates, three classes", 1000, rates=(0.3, 0.0, 0.2), classes=3),
+    Case("flip rates by group", 1000, groups=True, by_group=((0.4, 0.0), (0.0, 0.0), (0.1, 0.3))),
+    Case(
+        "flip rates by group, weights",
+        1000,
+        groups=True,
+        weighted=True,
+        by_group=((0.4, 0.0), (0.0, 0.0), (0.1, 0.3)),
+    ),
 ]
 
 
@@ -151,6 +160,11 @@ def once(
         y = flipped(y, case.rates, rng)
         known = dict(enumerate(case.rates))
         options["flip_rates"] = audit(case.rates, rng) if case.audited else known
+    if case.by_group:
+        group = population.groups[kinds]
+        y = np.choose(group, [flipped(y, rates, rng) for rates in case.by_group])
+        known = {("group", g): dict(enumerate(rates)) for g, rates in enumerate(case.by_group)}
+        options["flip_rates"] = {key: rates for key, rates in known.items() if key[1] in group}
     if case.groups:
         options["groups"] = population.groups[kinds]
     if case.weighted:

@@ -87,6 +87,117 @@ def test_wider_intervals_of_rates_give_wider_bounds():
     assert widths[0] > np.ptp(bounds(certify(Told(), SAID, GIVEN, flip_rates={1: 0.4}).overall))
 
 
+MISSED = {"north": 0.4, "south": 0.1}  # of class 1
+BY_SITE = np.where(
+    (TRUE == 1) & (np.random.default_rng(1).random(1200) < np.where(SITE == "north", 0.4, 0.1)),
+    0,
+    TRUE,
+)
+
+
+def test_rates_by_group_bound_the_error_of_their_mixture():
+    rates = {site: {1: rate} for site, rate in MISSED.items()}
+    found = certify(Told(), SAID, BY_SITE, groups=SITE, flip_rates=rates)
+    share = {site: np.mean(site == SITE) for site in MISSED}
+    for site, rate in MISSED.items():
+        rows = site == SITE
+        alone = certify(Told(), SAID[rows], BY_SITE[rows], 0.975, flip_rates={1: rate})
+        assert found.groups[site].estimate == pytest.approx(alone.overall.estimate)
+        assert bounds(found.groups[site]) == pytest.approx(bounds(alone.overall))
+    mixture = sum(share[site] * found.groups[site].estimate for site in MISSED)
+    assert found.overall.estimate == pytest.approx(mixture)
+    assert found.overall.lower <= np.mean(SAID != TRUE) <= found.overall.upper
+    for label in (0, 1):
+        truth = np.mean(SAID[label == TRUE] != label)
+        assert found.classes[label].lower <= truth <= found.classes[label].upper
+    assert "Each group has its own rates" in str(found)
+
+
+def test_rates_that_all_groups_share_say_what_one_set_of_rates_says():
+    one = certify(Told(), SAID, GIVEN, groups=SITE, flip_rates={1: 0.4})
+    each = certify(Told(), SAID, GIVEN, groups=SITE, flip_rates={s: {1: 0.4} for s in MISSED})
+    for error, other in zip(one.errors, each.errors, strict=True):
+        assert other.estimate == pytest.approx(error.estimate)
+        assert bounds(other) == pytest.approx(bounds(error), abs=1e-6)
+
+
+def test_intervals_of_rates_by_group_contain_the_bounds_of_rates_within():
+    def found(north, south):
+        rates = {"north": {1: north}, "south": {1: south}}
+        return certify(Told(), SAID, BY_SITE, groups=SITE, flip_rates=rates)
+
+    wide = found((0.35, 0.45), (0.05, 0.15))
+    assert "worst rates" in str(wide)
+    for north in (0.35, 0.4, 0.45):
+        for south in (0.05, 0.1, 0.15):
+            for outer, inner in zip(wide.errors, found(north, south).errors, strict=True):
+                assert outer.lower <= inner.estimate <= outer.upper
+    narrow = found(0.4, 0.1)
+    assert wide.overall.lower < narrow.overall.lower < narrow.overall.upper < wide.overall.upper
+
+
+def test_audits_by_group_share_the_error_probability():
+    def audit(site, confidence):
+        rows = site == SITE
+        return flip_rates_from_audit(BY_SITE[rows], TRUE[rows], confidence=confidence)
+
+    # 0.05 / 2 for both groups together, and two classes each
+    enough = {site: audit(site, 0.99375) for site in MISSED}
+    assert certify(Told(), SAID, BY_SITE, groups=SITE, flip_rates=enough).overall.upper < 0.5
+    short = {site: audit(site, 0.9875) for site in MISSED}
+    with pytest.raises(ValueError, match=r"confidence=0\.99375 or more"):
+        certify(Told(), SAID, BY_SITE, groups=SITE, flip_rates=short)
+
+
+NUMBERS = np.where(SITE == "north", 0, 1)  # groups with the names of the classes
+
+
+def test_keys_that_are_groups_and_classes_are_refused_or_marked():
+    with pytest.raises(ValueError, match="0 is a group and a class"):
+        certify(Told(), SAID, BY_SITE, groups=NUMBERS, flip_rates={0: 0.0, 1: 0.1})
+    named = certify(
+        Told(), SAID, BY_SITE, groups=SITE, flip_rates={"north": {1: 0.4}, "south": {1: 0.1}}
+    )
+    for rates in (
+        {0: {1: 0.4}, 1: {1: 0.1}},
+        {("group", 0): {1: 0.4}, ("group", 1): [[1.0, 0.0], [0.1, 0.9]]},
+    ):
+        found = certify(Told(), SAID, BY_SITE, groups=NUMBERS, flip_rates=rates)
+        assert bounds(found.overall) == pytest.approx(bounds(named.overall))
+    by_class = certify(Told(), SAID, GIVEN, groups=NUMBERS, flip_rates=[[1.0, 0.0], [0.4, 0.6]])
+    assert by_class.overall == certify(Told(), SAID, GIVEN, flip_rates={1: 0.4}).overall
+    third = np.where(np.arange(1200) % 3 == 0, "new", NUMBERS.astype(object))
+    with pytest.raises(ValueError, match="is a group and a class"):
+        certify(Told(), SAID, GIVEN, groups=third, flip_rates={0: 0.0, 1: 0.4})
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ({"north": 0.1}, "do not name 'south'"),
+        ({"north": 0.1, "sout": 0.1}, "names 'sout', which is no group; the groups are"),
+        ({"north": 0.1, "south": 0.1, ("group", "south"): 0.2}, "names a group twice"),
+        ({"north": 0.1, 1: 0.2}, "names 1, which is no group"),
+        (
+            {"north": 0.1, "south": (0.1, 0.2)},
+            "must be a rate, a dict of rates by class, or a matrix",
+        ),
+        ({"west": 0.1}, "names 'west', which is no class"),
+        ({"north": {1: 0.5, 0: 0.5}, "south": 0.1}, "leave nothing to learn"),
+    ],
+)
+def test_rates_by_group_that_are_refused(rates, message):
+    with pytest.raises(ValueError, match=message):
+        certify(Told(), SAID, BY_SITE, groups=SITE, flip_rates=rates)
+
+
+def test_more_intervals_than_corners_can_serve_are_refused():
+    many = np.arange(1200) % 9
+    rates = {("group", g): {1: (0.1, 0.2)} for g in range(9)}
+    with pytest.raises(ValueError, match="more than 8 intervals in all groups together"):
+        certify(Told(), SAID, GIVEN, groups=many, flip_rates=rates)
+
+
 def test_rates_may_be_an_object_with_intervals():
     class Audit:
         intervals = {1: (0.35, 0.45)}

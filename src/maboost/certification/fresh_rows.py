@@ -19,7 +19,7 @@ from maboost.certification.bounds import (
     clopper_pearson,
     rows_to_decide,
 )
-from maboost.certification.rates import FlipRates, flip_rates_of
+from maboost.certification.rates import GroupRates, flip_rates_of, rates_by_group
 from maboost.certification.result import Certification, CertifiedError
 from maboost.noise.rates import EstimatedRates
 
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 Key = tuple[str, Any]
 
 _OVERALL: Key = ("overall", None)
+_OF_GROUPS = " Each group has its own rates."
 
 
 def certify(
@@ -73,7 +74,10 @@ def certify(
         then about *true* labels. A rate that is not known may be an interval, ``{"fraud": (0.35, 0.45)}``;
         all intervals together must hold with probability :math:`1 - \delta/2` at least, and the bounds then
         use the other half and the worst rates in the intervals. An object with an attribute `intervals` that
-        is such a dict does, too. Rates must hold within each group.
+        is such a dict does, too. Rates must hold within each group. Where they differ, give them by group,
+        ``{"north": {"fraud": 0.4}, "south": 0.1}``: every group in `groups` must be named, and the error of all
+        rows is that of the mixture of the groups. A dict of plain numbers whose keys are groups and classes
+        at once is refused; ``("group", name)`` names a group.
     sample_weight : array-like of shape (n_rows,), optional
         Importance weights: the bounds are about :math:`E[w\,1(f \ne y)]/E[w]`. They are not repetitions: a row
         of weight 2 is one draw. No weight in the population may be above the largest that is given; or the
@@ -106,6 +110,28 @@ def certify(
     """
     if not isinstance(confidence, Real) or not 0.0 < float(confidence) < 1.0:
         raise ValueError(f"confidence must be a number between 0 and 1, got {confidence!r}")
+    given, predicted, labels = _answers(classifier, X, y)
+    members = {} if groups is None else _members(_values(groups, "groups", like=len(given)))
+    rates, kinds = _rates(flip_rates, members, labels, len(given), float(confidence))
+    rows = _Rows(
+        np.array(_codes(given, labels)),
+        np.array(_codes(predicted, labels)),
+        _weights(sample_weight, len(given)),
+        kinds,
+        max(len(labels), 2),  # there may be more in the population
+        rates,
+        [],
+    )
+    found = _certified(rows, members, labels, limits, float(confidence))
+    if rows.misfits:
+        misfit = _misfit(rows.misfits[0])
+        warnings.warn(misfit, UserWarning, stacklevel=2)
+        found = replace(found, notes=(misfit, *found.notes))
+    return found
+
+
+def _answers(classifier: Any, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any], list[Any]]:
+    """Given labels, predicted labels and the classes."""
     predict = getattr(classifier, "predict", None)
     if not callable(predict):
         raise TypeError(f"classifier must have a method predict, got {type(classifier).__name__}")
@@ -113,27 +139,47 @@ def certify(
     if not len(given):
         raise ValueError("X and y have no rows: give fresh rows that the classifier has not seen")
     predicted = _values(predict(X), "classifier.predict(X)", like=len(given))
-    labels = _labels(classifier, given, predicted)
-    if flip_rates is not None and len(labels) < 2:
+    return given, predicted, _labels(classifier, given, predicted)
+
+
+def _rates(
+    flip_rates: Any,
+    members: Mapping[Any, NDArray[np.bool_]],
+    labels: list[Any],
+    rows: int,
+    confidence: float,
+) -> tuple[GroupRates | None, NDArray[np.intp]]:
+    """The flip rates, and for each row which of their groups it is in."""
+    kinds = np.zeros(rows, dtype=np.intp)
+    if flip_rates is None:
+        return None, kinds
+    if len(labels) < 2:
         raise ValueError(
             f"flip_rates needs two classes at least, but all labels and predictions are {labels[0]!r}"
         )
-    _check_confidence(flip_rates, float(confidence))
-    rates = None if flip_rates is None else flip_rates_of(flip_rates, labels)
-    rows = _Rows(
-        np.array(_codes(given, labels)),
-        np.array(_codes(predicted, labels)),
-        _weights(sample_weight, len(given)),
-        max(len(labels), 2),  # there may be more in the population
-        rates,
-        [],
-    )
-    members = {} if groups is None else _members(_values(groups, "groups", like=len(given)))
+    by_group = rates_by_group(flip_rates, list(members), labels)
+    if by_group is None:
+        _check_confidence([flip_rates], confidence)
+        return GroupRates.of([flip_rates_of(flip_rates, labels)]), kinds
+    _check_confidence(list(by_group.values()), confidence)
+    for code, name in enumerate(by_group):
+        kinds[members[name]] = code
+    return GroupRates.of([flip_rates_of(own, labels) for own in by_group.values()]), kinds
+
+
+def _certified(
+    rows: _Rows,
+    members: Mapping[Any, NDArray[np.bool_]],
+    labels: list[Any],
+    limits: Any,
+    confidence: float,
+) -> Certification:
+    """Bounds overall, by group and by class."""
     allowed = _limits(limits, list(members), labels)
-    delta = 1.0 - float(confidence)
-    if rates is not None and rates.estimated:
+    delta = 1.0 - confidence
+    if rows.rates is not None and rows.rates.estimated:
         delta /= 2.0
-    found = Certification(
+    return Certification(
         overall=rows.error(_OVERALL, delta, allowed),
         groups={
             name: rows.of(where).error(("group", name), delta / len(members), allowed)
@@ -143,22 +189,17 @@ def certify(
             label: rows.class_error(code, label, delta / len(labels), allowed)
             for code, label in enumerate(labels)
         },
-        confidence=float(confidence),
-        rows=len(given),
-        labels="given" if rates is None else "true",
+        confidence=confidence,
+        rows=len(rows.given),
+        labels="given" if rows.rates is None else "true",
         method="Clopper-Pearson" if rows.exact else "mixture of bets",
         notes=tuple(_notes(rows, len(members), len(labels))),
     )
-    if rows.misfits:
-        misfit = _misfit(rows.misfits[0])
-        warnings.warn(misfit, UserWarning, stacklevel=2)
-        found = replace(found, notes=(misfit, *found.notes))
-    return found
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Fresh rows: codes of the given and the predicted label, weights, flip rates.
+    """Fresh rows: codes of the given and the predicted label, weights, flip rates and which of them hold.
 
     `misfits` collects the errors that no rate between 0 and 1 fits.
     """
@@ -166,8 +207,9 @@ class _Rows:
     given: NDArray[np.intp]
     predicted: NDArray[np.intp]
     weight: Array | None
+    kinds: NDArray[np.intp]
     classes: int
-    rates: FlipRates | None
+    rates: GroupRates | None
     misfits: list[CertifiedError]
 
     @property
@@ -178,12 +220,16 @@ class _Rows:
     def of(self, where: NDArray[np.bool_]) -> _Rows:
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[where]
+        kinds, rates = self.kinds[where], self.rates
+        if rates is not None and len(rates.groups) > 1 and len(np.unique(kinds)) == 1:
+            rates, kinds = GroupRates.of([rates.groups[kinds[0]]]), np.zeros_like(kinds)
         return _Rows(
             self.given[where],
             self.predicted[where],
             weight,
+            kinds,
             self.classes,
-            self.rates,
+            rates,
             self.misfits,
         )
 
@@ -192,7 +238,7 @@ class _Rows:
         if self.exact:
             return self._exact_error(key, delta, limits)
         n, inverses, determinants = self.classes, self._inverses, self._determinants
-        ones = determinants[:, None, None] * np.ones((n, n))
+        ones = determinants[:, None, None, None] * np.ones((inverses.shape[1], n, n))
         return self._bounded(key, delta, limits, ones - inverses, ones, self._centre_error)
 
     def class_error(
@@ -203,8 +249,8 @@ class _Rows:
         if self.rates is None:
             return self.of(self.given == code).error(key, delta, limits)
         wrong = (np.arange(self.classes) != code).astype(float)
-        below = np.repeat(self._inverses[:, :, code, None], self.classes, axis=2)
-        centre = self.rates.centre[self.given, code]
+        below = np.repeat(self._inverses[..., code, None], self.classes, axis=3)
+        centre = self.rates.centre[self.kinds, self.given, code]
         share = _ratio(centre * wrong[self.predicted], centre, self.weight)
         return self._bounded(key, delta, limits, below * wrong, below, share)
 
@@ -226,7 +272,7 @@ class _Rows:
         denominators: Array,
         estimate: float,
     ) -> CertifiedError:
-        """Bounds from what a row adds, by corner, given label and predicted label."""
+        """Bounds from what a row adds, by corner, kind of rates, given label and predicted label."""
         rows = len(self.given)
         heaviest = 1.0 if self.weight is None else float(self.weight.max(initial=0.0))
         if not rows or not heaviest:
@@ -236,7 +282,8 @@ class _Rows:
             if self.weight is None
             else np.unique(self.weight / heaviest, return_inverse=True)
         )
-        cells = (self.given * self.classes + self.predicted) * len(weights) + which
+        cells = (self.kinds * self.classes + self.given) * self.classes + self.predicted
+        cells = cells * len(weights) + which
         cells, counts = np.unique(cells, return_counts=True)
         pair, weight = cells // len(weights), weights[cells % len(weights)]
         above = numerators.reshape(len(numerators), -1)
@@ -264,7 +311,7 @@ class _Rows:
 
     @cached_property
     def _inverses(self) -> Array:
-        return np.eye(self.classes)[None] if self.rates is None else self.rates.inverses
+        return np.eye(self.classes)[None, None] if self.rates is None else self.rates.inverses
 
     @cached_property
     def _determinants(self) -> Array:
@@ -272,22 +319,26 @@ class _Rows:
 
     @cached_property
     def _reference(self) -> Array:
-        """Probabilities of given and predicted label if classes are alike, without and with errors only.
+        """Probabilities of kind of rates, given and predicted label, without and with errors only.
 
-        Of weights, which are uniform up to the heaviest, a third of the mean square is left.
+        Classes are taken to be alike, and kinds, too. Of weights, which are uniform up to the heaviest, a third
+        of the mean square is left.
         """
-        K = self.classes
-        flips = np.eye(K) if self.rates is None else np.linalg.inv(self.rates.centre)
+        K, centre = self.classes, self._centre
         wrong = (1.0 - np.eye(K)) / max(K - 1, 1)
-        pairs = np.stack([flips.T / K, flips.T @ wrong / K]).reshape(2, -1)
+        flips = np.linalg.inv(centre).transpose(0, 2, 1) / (K * len(centre))
+        pairs = np.stack([flips, flips @ wrong]).reshape(2, -1)
         if self.weight is None:
             return pairs
         return np.hstack([pairs / 3.0, np.full((2, 1), 2.0 / 3.0)])
 
     @cached_property
+    def _centre(self) -> Array:
+        return np.eye(self.classes)[None] if self.rates is None else self.rates.centre
+
+    @cached_property
     def _centre_error(self) -> float:
-        centre = np.eye(self.classes) if self.rates is None else self.rates.centre
-        losses = 1.0 - centre[self.given, self.predicted]
+        losses = 1.0 - self._centre[self.kinds, self.given, self.predicted]
         return _ratio(losses, np.ones(len(losses)), self.weight)
 
 
@@ -328,7 +379,7 @@ def _notes(rows: _Rows, groups: int, classes: int) -> list[str]:
         "Errors are counted against the labels as given; nothing is said about true labels."
         if rows.rates is None
         else "Errors are counted against true labels, at the flip rates given; the rates must hold for these "
-        "rows, and within each group.",
+        f"rows, and within each group.{_OF_GROUPS if len(rows.rates.groups) > 1 else ''}",
         "The rows must be fresh: not used to fit, stop, choose or calibrate the classifier, and drawn as the "
         "population is.",
     ]
@@ -462,16 +513,20 @@ def _limit(value: Any, name: str) -> float:
     return float(value)
 
 
-def _check_confidence(flip_rates: Any, confidence: float) -> None:
+def _check_confidence(flip_rates: list[Any], confidence: float) -> None:
     """Refuse estimated rates whose intervals hold with less than this certificate needs."""
-    if not isinstance(flip_rates, EstimatedRates):
+    estimates = [own for own in flip_rates if isinstance(own, EstimatedRates)]
+    if not estimates:
         return
-    needed, classes = 0.5 * (1.0 + confidence), len(flip_rates.classes)
-    if flip_rates.joint_confidence < needed - 1e-12:
-        audited = flip_rates.joint_confidence < flip_rates.confidence
-        asked = 1.0 - (1.0 - needed) / classes if audited else needed
+    needed = 1.0 - 0.5 * (1.0 - confidence) / len(estimates)
+    for own in estimates:
+        if own.joint_confidence >= needed - 1e-12:
+            continue
+        audited = own.joint_confidence < own.confidence
+        asked = 1.0 - (1.0 - needed) / len(own.classes) if audited else needed
+        share = "half of its error" if len(estimates) == 1 else "that share of its error"
         raise ValueError(
-            f"flip_rates were estimated with confidence={flip_rates.confidence:g}, so that their intervals hold "
-            f"together with {flip_rates.joint_confidence:g}; a certificate with confidence={confidence:g} leaves "
-            f"half of its error to them: estimate the rates with confidence={asked:g} or more"
+            f"flip_rates were estimated with confidence={own.confidence:g}, so that their intervals hold "
+            f"together with {own.joint_confidence:g}; a certificate with confidence={confidence:g} leaves "
+            f"{share} to them: estimate the rates with confidence={asked:g} or more"
         )

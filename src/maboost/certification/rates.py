@@ -3,11 +3,16 @@
 With T the matrix of P(given | true), a function of the true class with values L has the unbiased estimate
 :math:`T^{-1}L` on given labels. Multiplied by the determinant of T the entries are affine in the rate of
 every class, so that the least and the largest of what follows from them are at corners of a box of rates.
+
+Where groups of rows have rates of their own, the entries of every group are multiplied by the determinants of all
+groups. A common factor of all rows cancels in ratios of sums over groups, and the entries stay affine in every
+single rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from numbers import Real
@@ -18,7 +23,7 @@ from numpy.typing import NDArray
 
 from maboost.noise.corrections import transition_matrix
 
-__all__ = ["FlipRates", "flip_rates_of"]
+__all__ = ["FlipRates", "GroupRates", "flip_rates_of", "rates_by_group"]
 
 Array = NDArray[np.float64]
 
@@ -47,8 +52,102 @@ class FlipRates:
     estimated: bool
 
 
+@dataclass(frozen=True)
+class GroupRates:
+    """The flip rates of rows that are in groups with rates of their own, or in one group.
+
+    Attributes
+    ----------
+    groups : tuple of FlipRates
+        By group.
+    inverses : array of shape (n_corners, n_groups, n_classes, n_classes)
+        The inverse of each group's T times the determinants of all groups. The corners are all combinations of
+        those of the groups.
+    determinants : array of shape (n_corners,)
+        The product of the determinants of all groups.
+    centre : array of shape (n_groups, n_classes, n_classes)
+        The inverse of each T at the middle of its region.
+    """
+
+    groups: tuple[FlipRates, ...]
+    inverses: Array
+    determinants: Array
+    centre: Array
+
+    @classmethod
+    def of(cls, groups: Sequence[FlipRates]) -> GroupRates:
+        """The rates of all groups together."""
+        corners = [np.arange(len(own.determinants)) for own in groups]
+        if math.prod(map(len, corners)) > 2**_MOST_INTERVALS:
+            raise ValueError(
+                f"flip_rates by group have more than {_MOST_INTERVALS} intervals in all groups together: give "
+                "single rates for some classes, or certify each group by itself"
+            )
+        # the corner of each group, by corner of all groups
+        chosen = [c.ravel() for c in np.meshgrid(*corners, indexing="ij")]
+        factors = np.stack([own.determinants[at] for own, at in zip(groups, chosen, strict=True)])
+        inverses = [
+            own.inverses[at] * np.prod(np.delete(factors, g, axis=0), axis=0)[:, None, None]
+            for g, (own, at) in enumerate(zip(groups, chosen, strict=True))
+        ]
+        centre = np.stack([own.centre for own in groups])
+        return cls(tuple(groups), np.stack(inverses, axis=1), np.prod(factors, axis=0), centre)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether some rates are intervals."""
+        return any(own.estimated for own in self.groups)
+
+
+def rates_by_group(
+    flip_rates: Any, groups: Sequence[Any], classes: Sequence[Any]
+) -> dict[Any, Any] | None:
+    """The flip rates of each group, if `flip_rates` is a dict by group; None if it is not.
+
+    Keys are the names of groups, or ``("group", name)`` as in `limits`. A dict whose keys are both groups and
+    classes is by group if some value is itself a dict, a matrix or an estimate.
+    """
+    if not isinstance(flip_rates, Mapping) or not groups:
+        return None
+    named = {_group_of(key, groups): value for key, value in flip_rates.items()}
+    if not any(name in groups for name in named):
+        return None
+    plain = [key for key in flip_rates if key in groups]
+    if len(plain) == len(flip_rates) and all(key in classes for key in plain):
+        if all(_is_rate(value) for value in flip_rates.values()):
+            raise ValueError(
+                f"flip_rates={flip_rates!r} are ambiguous: {plain[0]!r} is a group and a class. Name groups by "
+                f"('group', {plain[0]!r}), or give the rates of the classes as a matrix"
+            )
+    elif all(key in classes for key in flip_rates):
+        return None
+    unknown = [name for name in named if name not in groups]
+    if unknown or len(named) < len(flip_rates):
+        what = f"names {unknown[0]!r}, which is no group" if unknown else "names a group twice"
+        raise ValueError(f"flip_rates {what}; the groups are {list(groups)!r}")
+    missing = [name for name in groups if name not in named]
+    if missing:
+        raise ValueError(
+            f"flip_rates are by group, and do not name {missing[0]!r}: give each group its rates, 0.0 where all "
+            "labels are right"
+        )
+    return {name: named[name] for name in groups}
+
+
+def _group_of(key: Any, groups: Sequence[Any]) -> Any:
+    """The name of the group in a key ``("group", name)``; any other key as it is."""
+    marked = isinstance(key, tuple) and len(key) == 2 and key[0] == "group" and key not in groups
+    return key[1] if marked else key
+
+
+def _is_rate(value: Any) -> bool:
+    """Whether a value can be the rate of a class: a number, or an interval of two."""
+    interval = isinstance(value, tuple | list) and all(isinstance(end, Real) for end in value)
+    return isinstance(value, Real) or interval
+
+
 def flip_rates_of(flip_rates: Any, classes: list[Any]) -> FlipRates:
-    """Flip rates as users give them: as in `transition_matrix`, or with intervals ``{class: (low, high)}``."""
+    """Flip rates of rows of one kind: as in `transition_matrix`, or with intervals ``{class: (low, high)}``."""
     given = getattr(flip_rates, "intervals", flip_rates)
     given = given() if callable(given) else given
     names: list[Any] = []

@@ -56,7 +56,7 @@ VIOLATED = 1
     multiple=True,
     metavar="CLASS=RATE",
     help="Share of the rows truly of a class that are labelled otherwise, or LOW:HIGH: bounds against true "
-    "labels. May be repeated.",
+    "labels. Holds in all groups. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @decimal_option
