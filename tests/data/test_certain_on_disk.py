@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
-from tests.boosting.test_certainty import BOOSTERS, clear_rows
+from tests.boosting.row_sampling.test_adaptive import BOOSTERS, clear_rows
 from tests.data.test_stored import assert_same
 
 NAMES = [f"x{j}" for j in range(40)]

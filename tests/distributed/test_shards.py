@@ -17,8 +17,8 @@ from maboost import (
     MABoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
-    content,
 )
+from maboost.runtime import row_hash
 
 
 def check(model, count, X, y, seed=0, **rows):
@@ -148,7 +148,7 @@ def test_sparse_rows():
 @pytest.mark.parametrize("seed", range(4))
 def test_bins_of_a_sample(monkeypatch, seed):
     """Above the limit the bins come from the rows of the smallest hashes over all shards."""
-    monkeypatch.setattr(content, "SAMPLE_ROWS", 120)
+    monkeypatch.setattr(row_hash, "SAMPLE_ROWS", 120)
     X, y = table(300, seed=seed)
     again = np.random.default_rng(seed).integers(0, 300, 500)  # contents on several shards
     rows = {"sample_weight": np.random.default_rng(5).integers(1, 4, 500) * 1.0}
@@ -157,7 +157,7 @@ def test_bins_of_a_sample(monkeypatch, seed):
 
 
 def test_fewer_contents_than_the_sample(monkeypatch):
-    monkeypatch.setattr(content, "SAMPLE_ROWS", 120)
+    monkeypatch.setattr(row_hash, "SAMPLE_ROWS", 120)
     X, y = table(100)
     again = np.random.default_rng(0).integers(0, 100, 500)
     check(MABoostClassifier(n_estimators=5, random_state=0), 3, X[again], y[again])

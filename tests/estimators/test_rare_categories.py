@@ -21,13 +21,13 @@ from maboost import (
     ModelFormatError,
     SmoothBoostClassifier,
     SparseBoostClassifier,
-    content,
     load_model,
     write_report,
 )
 from maboost.data import OnDisk, RareCategoriesWarning
 from maboost.io.container import pack
 from maboost.io.model_file import _parts
+from maboost.runtime import row_hash
 
 TREE = HistTreeClassifier(max_depth=3, max_bins=12, categorical_features=[1])
 BOOSTERS = [
@@ -141,7 +141,7 @@ def test_a_frame_is_told_in_its_own_words():
 @notices
 @pytest.mark.parametrize("sample", [10_000, 50], ids=["all rows", "a sample"])
 def test_order_weights_and_storage_change_nothing(sample, monkeypatch, tmp_path):
-    monkeypatch.setattr(content, "SAMPLE_ROWS", sample)
+    monkeypatch.setattr(row_hash, "SAMPLE_ROWS", sample)
     X, y = rows()
     rng = np.random.default_rng(3)
     w = rng.integers(0, 4, len(y))
@@ -186,7 +186,7 @@ def test_order_weights_and_storage_change_nothing(sample, monkeypatch, tmp_path)
 @pytest.mark.parametrize("sample", [10_000, 50], ids=["all rows", "a sample"])
 @pytest.mark.parametrize("kind", ["array", "frame"])
 def test_shards(kind, sample, monkeypatch):
-    monkeypatch.setattr(content, "SAMPLE_ROWS", sample)
+    monkeypatch.setattr(row_hash, "SAMPLE_ROWS", sample)
     X, y = rows(400)
     model = clone(BOOSTERS[0]) if kind == "array" else in_frames(BOOSTERS[0])
     given = X if kind == "array" else as_frame(X)
