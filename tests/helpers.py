@@ -19,6 +19,7 @@ from maboost.boosting.booster import Booster
 from maboost.boosting.game import Game
 from maboost.boosting.history import Record
 from maboost.boosting.loop import Run
+from maboost.engine import engine_for
 from maboost.learners import Producer
 from maboost.mirror import (
     BaseMeasure,
@@ -30,6 +31,7 @@ from maboost.mirror import (
     Regularizer,
     Simplex,
 )
+from maboost.mirror.steps import Situation
 from maboost.runtime.communicator import Communicator, SerialCommunicator, reproducible_sums
 from maboost.runtime.threads import Threads
 
@@ -227,6 +229,11 @@ def bisect_floats(low: float, high: float, is_low: Callable[[float], bool]) -> f
         else:
             b = middle
     return from_ordinal(a)
+
+
+def with_engine(situation: Situation) -> Situation:
+    """The same situation of a run, which has an engine that finds corrective steps fast."""
+    return replace(situation, engine=engine_for(situation.ascent, situation.measure))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_the_loss_of_a_tree_as_codes_is_that_of_its_scores(n_classes, n_leaves):
     else:
         answers = rng.dirichlet(np.ones(n_classes), n_leaves)
     coded = game.coded_loss(answers, leaves, Threads())
-    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    np.testing.assert_array_equal(coded.dense(), game.loss(answers[leaves]))
     twice = 2 * len(coded.values)
     assert game.takes_codes(n_leaves, twice)
     assert game.takes_codes(n_leaves, twice - 2) == (len(coded.values) <= 1024)

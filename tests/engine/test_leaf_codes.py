@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import EuclideanPass, SupportPass, pass_for
-from tests.helpers import cuts, examples, on_shards, seeds
+from tests.helpers import cuts, examples, on_shards, seeds, with_engine
 
-from maboost.engine.leaf_codes import Coded, whole_direction
+from maboost.engine import engine_for
+from maboost.engine.leaf_codes import LeafCodes
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -28,6 +27,7 @@ from maboost.mirror import (
 from maboost.mirror.ascent import AscentState
 from maboost.mirror.steps import Corrective, Situation, gain_slope
 from maboost.runtime.communicator import SerialCommunicator
+from maboost.runtime.threads import Threads
 
 GEOMETRIES = {
     "simplex": MirrorAscent(Entropy(), Simplex()),
@@ -43,9 +43,25 @@ GEOMETRIES = {
 
 
 def coded_direction(rng, n, leaves=4):
-    return Coded(
+    return LeafCodes(
         rng.uniform(-1, 0.8, size=leaves), rng.integers(0, leaves, size=n).astype(np.uint16)
     )
+
+
+def situation(ascent, state, measure, direction, edge=0.0, l1=0.0):
+    return with_engine(Situation(ascent, state, measure, direction, edge, l1=l1))
+
+
+def moments(ascent, state, direction, measure, l1=0.0):
+    """What Newton's method asks of the rows for this direction."""
+    s = situation(ascent, state, measure, direction, l1=l1)
+    return s.engine.moments(s)
+
+
+def newton(ascent, state, measure, direction, edge):
+    """The step of Newton's method, None where it does not apply."""
+    s = situation(ascent, state, measure, direction, edge)
+    return s.engine.corrective_step(s)
 
 
 @examples(150)
@@ -54,26 +70,27 @@ def test_corrective_step_is_the_same_with_and_without_codes(seed, name, width):
     rng = np.random.default_rng(seed)
     ascent = GEOMETRIES[name]
     measure = BaseMeasure(rng.uniform(0.2, 3.0, size=40), width)
-    state = ascent.start(measure)
+    rows = engine_for(ascent, measure)
+    state = rows.start()
     for _ in range(6):
         if state.mass <= 0.0:
             break
         coded = coded_direction(rng, 40 * width)
-        d = whole_direction(coded)
+        d = coded.dense()
         edge = -measure.integral(state.density * d) / state.mass
         if edge <= 1e-3:
             continue
-        plain = Corrective()(Situation(ascent, state, measure, d, edge))
-        short = Corrective()(Situation(ascent, state, measure, coded, edge))
+        plain = Corrective()(situation(ascent, state, measure, d, edge))
+        short = Corrective()(situation(ascent, state, measure, coded, edge))
         assert short.final == plain.final
         assert short.size == pytest.approx(plain.size, rel=1e-8)
-        found = joint_corrective(Situation(ascent, state, measure, coded, edge))
-        if found is not None:
-            slope = gain_slope(Situation(ascent, state, measure, d, edge), found.step)
+        found = newton(ascent, state, measure, coded, edge)
+        if found is not None and not plain.final:
+            slope = gain_slope(situation(ascent, state, measure, d, edge), found.size)
             assert abs(slope) <= 1e-10
         if plain.final:
             break
-        state = ascent.move(state, d, plain.size, measure, guess=plain.guess).state
+        state = rows.move(state, d, plain.size, guess=plain.guess).state
 
 
 @examples(80)
@@ -86,15 +103,16 @@ def test_a_step_along_codes_gains_what_the_potential_falls(seed, name, width):
     def potential(theta, u):
         return math.fsum(measure.entries * (theta * u - ascent.regularizer.phi(u)))
 
-    state = ascent.start(measure)
+    rows = engine_for(ascent, measure)
+    state = rows.start()
     for _ in range(4):
         coded = coded_direction(rng, 40 * width)
-        edge = -measure.integral(state.density * whole_direction(coded)) / state.mass
+        edge = -measure.integral(state.density * coded.dense()) / state.mass
         if edge <= 1e-3:
             continue
-        step = Corrective()(Situation(ascent, state, measure, coded, edge))
-        moved = ascent.move(state, coded, step.size, measure, guess=step.guess)
-        ahead = state.theta + step.size * whole_direction(coded)
+        step = Corrective()(situation(ascent, state, measure, coded, edge))
+        moved = rows.move(state, coded, step.size, guess=step.guess)
+        ahead = state.theta + step.size * coded.dense()
         fall = potential(state.theta, state.density) - potential(ahead, moved.state.density)
         assert moved.gain == pytest.approx(fall, abs=1e-11)
         if step.final or moved.state.mass <= 0.0:
@@ -111,16 +129,16 @@ def test_newtons_method_does_not_mind_small_losses(seed, name, codes, scale):
     rng = np.random.default_rng(seed)
     ascent, measure = GEOMETRIES[name], BaseMeasure(rng.uniform(0.2, 3.0, size=40))
     coded, state = coded_direction(rng, 40), ascent.start(measure)
-    short = Coded(scale * coded.values, coded.codes)
-    edge = -measure.integral(state.density * whole_direction(coded)) / state.mass
-    directions = (coded, short) if codes else (whole_direction(coded), whole_direction(short))
+    short = LeafCodes(scale * coded.values, coded.codes)
+    edge = -measure.integral(state.density * coded.dense()) / state.mass
+    directions = (coded, short) if codes else (coded.dense(), short.dense())
     whole, part = (
-        joint_corrective(Situation(ascent, state, measure, d, e))
+        newton(ascent, state, measure, d, e)
         for d, e in zip(directions, (edge, scale * edge), strict=True)
     )
     assert (whole is None) == (part is None)
     if whole is not None and edge > 1e-3:
-        assert part.step * scale == pytest.approx(whole.step, rel=1e-8)
+        assert part.size * scale == pytest.approx(whole.size, rel=1e-8)
 
 
 def capped_by_bisection(theta, regularizer, caps, width):
@@ -156,18 +174,15 @@ def test_sums_over_capped_rows(regularizer, update, seed, width, alike, uncapped
     ascent = MirrorAscent(regularizer, CappedSimplex(caps), update)
     state, coded = ascent.start(measure), coded_direction(rng, 30 * width, 9)
     state = ascent.move(state, coded, 0.7, measure).state
-    d = whole_direction(coded)
-    rows = pass_for(ascent, state, coded if codes else d, measure, 0.0)
+    d = coded.dense()
+    rows = moments(ascent, state, coded if codes else d, measure)
     step, shift = rng.uniform(0.0, 1.5), rng.uniform(-0.2, 0.2)
 
     def directly(step, shift):
         u = capped_by_bisection(state.theta + step * d - shift, regularizer, caps, width)
         return measure.integral(u), measure.integral(u * d)
 
-    mass, loss, h00, h01, h11 = found = rows.sums(step, shift)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("maboost.mirror.passes._BLOCK", 7 * width)
-        assert rows.sums(step, shift) == found
+    mass, loss, h00, h01, h11 = rows.sums(step, shift)
     assert (mass, loss) == pytest.approx(directly(step, shift), rel=1e-12, abs=1e-13)
     small = 1e-7
     for derivative, (a, b), which in (
@@ -191,8 +206,8 @@ def test_what_does_not_fit_the_grid_of_sums_is_told(seed, name, step, codes):
     start = ascent.start(measure)
     state = ascent.move(start, coded_direction(rng, 40), rng.uniform(0.0, 2.0), measure).state
     coded, l1 = coded_direction(rng, 40), 0.1 if name == "orthant" else 0.0
-    d = whole_direction(coded) - l1
-    rows = pass_for(ascent, state, coded if codes else whole_direction(coded), measure, l1)
+    d = coded.dense() - l1
+    rows = moments(ascent, state, coded if codes else coded.dense(), measure, l1)
     found = rows.sums(step, 0.0)
     regularizer, domain, x = ascent.regularizer, ascent.domain, state.theta + step * d
     caps = domain.row_caps() if domain.normalised else domain.entry_cap()
@@ -206,18 +221,17 @@ def test_what_does_not_fit_the_grid_of_sums_is_told(seed, name, step, codes):
 
 @examples(60)
 @given(seeds, st.sampled_from([0.1, 3.0, 300.0]), st.sampled_from([0.0, 0.2]))
-def test_sums_from_few_positive_entries_are_those_of_all(seed, step, l1):
+def test_sums_along_codes_from_few_positive_entries(seed, step, l1):
     """With a penalty, and where something does not fit the grid."""
     rng = np.random.default_rng(seed)
     ascent, measure = MirrorAscent(Euclidean(), Orthant()), BaseMeasure(rng.uniform(0.2, 3.0, 40))
     density = np.where(np.arange(40) < rng.integers(1, 11), rng.exponential(size=40), 0.0)
     state = replace(ascent.start(measure), theta=density, density=density)
     coded = coded_direction(rng, 40)
-    few, all_ = (pass_for(ascent, state, d, measure, l1) for d in (coded, whole_direction(coded)))
-    assert (type(few), type(all_)) == (SupportPass, EuclideanPass)
-    found, wanted = few.sums(step, 0.0), all_.sums(step, 0.0)
-    assert few.clipped == all_.clipped
-    assert few.clipped or found == pytest.approx(wanted, rel=1e-12, abs=1e-13)
+    short, plain = (moments(ascent, state, d, measure, l1) for d in (coded, coded.dense()))
+    found, wanted = short.sums(step, 0.0), plain.sums(step, 0.0)
+    assert short.clipped == plain.clipped
+    assert short.clipped or found == pytest.approx(wanted, rel=1e-12, abs=1e-13)
 
 
 @examples(30)
@@ -229,8 +243,8 @@ def test_lazy_entries_at_zero_come_back_from_where_they_are(seed, step):
     measure, coded = BaseMeasure(rng.uniform(0.2, 3.0, size=40)), coded_direction(rng, 40)
     theta = np.where(np.arange(40) < 5, 1.0, -1.0) * rng.exponential(size=40)
     state = replace(ascent.start(measure), theta=theta, density=np.maximum(theta, 0.0))
-    mass, loss, *_ = pass_for(ascent, state, coded, measure, 0.0).sums(step, 0.0)
-    d = whole_direction(coded)
+    mass, loss, *_ = moments(ascent, state, coded, measure).sums(step, 0.0)
+    d = coded.dense()
     w = measure.entries * np.maximum(theta + step * d, 0.0)
     assert (mass, loss) == pytest.approx((math.fsum(w), math.fsum(w * d)), rel=1e-12, abs=1e-13)
 
@@ -242,21 +256,41 @@ def test_lazy_rows_far_above_their_caps_keep_their_shares():
     theta = np.array([900.0, 899.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     found = project(ascent.regularizer, ascent.domain, theta, measure)
     state = AscentState(theta - found.center - found.tau, found.density, 1.0, 0.0)
-    coded = Coded(np.array([-0.5, 0.4]), np.array([0, 1, 0, 1, 0, 1, 1, 0], dtype=np.uint16))
-    edge = -measure.integral(state.density * whole_direction(coded))
-    assert joint_corrective(Situation(ascent, state, measure, coded, edge)) is None
-    situation = Situation(ascent, state, measure, coded, edge)
-    assert abs(gain_slope(situation, Corrective()(situation).size)) <= 1e-10
+    coded = LeafCodes(np.array([-0.5, 0.4]), np.array([0, 1, 0, 1, 0, 1, 1, 0], dtype=np.uint16))
+    edge = -measure.integral(state.density * coded.dense())
+    assert newton(ascent, state, measure, coded, edge) is None
+    s = situation(ascent, state, measure, coded, edge)
+    assert abs(gain_slope(s, Corrective()(s).size)) <= 1e-10
 
 
 def test_sums_over_rows_that_weigh_next_to_nothing():
     """A density of 1e-310 has no finite reciprocal."""
     measure, ascent = BaseMeasure(np.ones(3), 2), MirrorAscent(Entropy(), CappedSimplex(2.0))
-    coded = Coded(np.array([-0.5, 0.25]), np.array([0, 1] * 3, dtype=np.uint16))
+    coded = LeafCodes(np.array([-0.5, 0.25]), np.array([0, 1] * 3, dtype=np.uint16))
     state = ascent.start(measure)
     density = np.array([1e-310, 1e-310, 0.0, 0.0, 1.5, 1.5])
-    rows = pass_for(ascent, replace(state, density=density), coded, measure, 0.0)
+    rows = moments(ascent, replace(state, density=density), coded, measure)
     assert rows.sums(0.0, 0.0) == pytest.approx([0.5, -0.0625, 0.5, -0.0625, 0.5 * 0.15625])
+
+
+@pytest.mark.parametrize("regularizer", [Entropy(), Euclidean()], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("width", [1, 3])
+def test_threads_change_no_bit_of_sums(regularizer, width):
+    """With as many rows as several chunks hold."""
+    rng, n = np.random.default_rng(width), 20_000
+    weights, caps = rng.uniform(0.2, 3.0, n), rng.uniform(1.2, 3.0, n)
+    coded, ascent = coded_direction(rng, n * width), MirrorAscent(regularizer, CappedSimplex(caps))
+    found = []
+    for count in (1, 2, 3):
+        measure = BaseMeasure(weights, width, threads=Threads(count))
+        rows = engine_for(ascent, measure)
+        moved = rows.move(rows.start(), coded, 0.7)
+        masses = LeafCodes(coded.values, coded.codes).masses(moved.state.density, measure)
+        sums = [
+            moments(ascent, moved.state, d, measure).sums(0.5, 0.1) for d in (coded, coded.dense())
+        ]
+        found.append((moved.gain, moved.state.density.tobytes(), masses.tobytes(), sums))
+    assert found[0] == found[1] == found[2]
 
 
 @examples(40)
@@ -270,8 +304,8 @@ def test_sums_over_capped_rows_of_shards(seed, count, regularizer):
         entries = slice(3 * part.start, 3 * part.stop)
         measure = BaseMeasure(weights[part], 3, comm)
         state = ascent.start(measure)
-        its = Coded(coded.values, coded.codes[entries])
-        return pass_for(ascent, state, its, measure, 0.0).sums(0.5, 0.1)
+        its = LeafCodes(coded.values, coded.codes[entries])
+        return moments(ascent, state, its, measure).sums(0.5, 0.1)
 
     whole = sums(slice(0, 50), SerialCommunicator())
     assert on_shards(count, lambda comm: sums(parts[comm.rank], comm)) == [whole] * count
@@ -294,7 +328,7 @@ def test_masses_by_code_over_shards(seed, count, few):
 
     def shard(comm):
         rows = parts[comm.rank]
-        part = Coded(coded.values, coded.codes[rows])
+        part = LeafCodes(coded.values, coded.codes[rows])
         return part.masses(density[rows], BaseMeasure(weights[rows], comm=comm))
 
     for found in on_shards(count, shard):
@@ -316,13 +350,13 @@ def test_masses_of_any_density_in_any_order(size):
 @pytest.mark.parametrize("step", [1.0, 64.0, 900.0, 1e5])
 def test_a_long_step_away_from_what_no_row_has(step):
     """A pure leaf has a code for the wrong label, far above all others and of no mass."""
-    coded = Coded(np.array([1.0, -0.1, -0.2]), np.array([1, 2, 2, 1], dtype=np.uint16))
+    coded = LeafCodes(np.array([1.0, -0.1, -0.2]), np.array([1, 2, 2, 1], dtype=np.uint16))
     measure = BaseMeasure(np.ones(4))
     assert coded.log_mean_exp(step, np.ones(4), measure) == pytest.approx(
         step * -0.1 + np.log(0.5 + 0.5 * np.exp(-0.1 * step)), rel=1e-15
     )
     ascent = MirrorAscent(Entropy(), Simplex())
-    moved = ascent.move(ascent.start(measure), coded, step, measure)
-    dense = ascent.move(ascent.start(measure), whole_direction(coded), step, measure)
+    moved = engine_for(ascent, measure).move(ascent.start(measure), coded, step)
+    dense = ascent.move(ascent.start(measure), coded.dense(), step, measure)
     assert moved.gain == pytest.approx(dense.gain, rel=1e-13)
     np.testing.assert_allclose(moved.state.density, dense.state.density, rtol=1e-12, atol=1e-300)

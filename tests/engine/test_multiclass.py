@@ -12,13 +12,8 @@ from scipy.special import softmax
 from tests.helpers import examples, seeds
 
 from maboost.boosting.game import Game
-from maboost.engine.multiclass import (
-    caps_of_entries,
-    lowest_of_rows,
-    means_of_rows,
-    means_under,
-    tops_taken_out,
-)
+from maboost.engine.multiclass import caps_of_entries, means_under, tops_taken_out
+from maboost.runtime.rows import lowest_of_rows, means_of_rows
 from maboost.runtime.threads import Threads
 
 
@@ -26,13 +21,12 @@ from maboost.runtime.threads import Threads
 @given(seeds, st.integers(0, 20), st.integers(1, 6))
 def test_reductions(seed, n, width):
     table = np.random.default_rng(seed).normal(size=(n, width))
-    found = np.empty(n)
-    means_of_rows(table.reshape(-1), found)
-    np.testing.assert_allclose(found, table.mean(axis=1), rtol=1e-13, atol=1e-15)
+    means = means_of_rows(table.reshape(-1), n, Threads())
+    np.testing.assert_allclose(means, table.mean(axis=1), rtol=1e-13, atol=1e-15)
     if n:
-        lowest_of_rows(table.reshape(-1), found)
-        np.testing.assert_array_equal(found, table.min(axis=1))
-        less = table.copy()
+        lowest = lowest_of_rows(table.reshape(-1), n, Threads())
+        np.testing.assert_array_equal(lowest, table.min(axis=1))
+        less, found = table.copy(), np.empty(n)
         tops_taken_out(less.reshape(-1), 0.25, found)
         np.testing.assert_array_equal(found, np.maximum(table.max(axis=1), 0.25))
         np.testing.assert_array_equal(less, table - found[:, None])
@@ -49,7 +43,7 @@ def test_entries_of_rows_at_their_caps(seed, n, width, scale):
         else scale * rng.normal(size=(n, width))
     )
     caps, found = rng.choice([1e-3, 1.5, 40.0, np.inf], size=n), np.empty((n, width))
-    caps_of_entries(table.reshape(-1).astype(float), caps, found)
+    Threads().run(caps_of_entries, table.reshape(-1).astype(float), caps, found)
     for row, cap, own in zip(table, caps, found, strict=True):
         if math.isinf(cap):
             assert np.all(np.isinf(own))
@@ -81,7 +75,7 @@ def test_losses_by_leaf_are_the_losses(seed, n, n_classes, threads):
     game = Game(rng.integers(0, n_classes, n), n_classes)
     answers, leaves = rng.dirichlet(np.ones(n_classes), 7), rng.integers(0, 7, n).astype(np.int32)
     coded = game.coded_loss(answers, leaves, Threads(threads, block=1))
-    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    np.testing.assert_array_equal(coded.dense(), game.loss(answers[leaves]))
     assert coded.count == 7 * n_classes * game.width > coded.codes.max()
 
 
@@ -97,7 +91,7 @@ def test_codes_need_not_fit_sixteen_bits():
     game = Game(rng.integers(0, 100, 500), 100)
     answers, leaves = rng.dirichlet(np.ones(100), 7), rng.integers(0, 7, 500).astype(np.int32)
     coded = game.coded_loss(answers, leaves, Threads())
-    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    np.testing.assert_array_equal(coded.dense(), game.loss(answers[leaves]))
     assert coded.codes.max() > 1 << 16
 
 
@@ -107,7 +101,7 @@ def test_labels_need_not_fit_eight_bits():
     game = Game(labels, 300)
     answers, leaves = rng.dirichlet(np.ones(300), 2), rng.integers(0, 2, 300).astype(np.int32)
     coded = game.coded_loss(answers, leaves, Threads())
-    np.testing.assert_array_equal(coded.part(0, coded.size), game.loss(answers[leaves]))
+    np.testing.assert_array_equal(coded.dense(), game.loss(answers[leaves]))
     own = game.rewards(np.ones(300 * 299))[np.arange(300), labels]
     np.testing.assert_array_equal(own, 299.0)
     np.testing.assert_array_equal(game.predicted(np.ones(300 * 299)), labels)

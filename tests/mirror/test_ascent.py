@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import DOMAINS, REGULARIZERS, divergence, examples, random_domain, seeds
 
-from maboost.engine.leaf_codes import Coded
+from maboost.engine import engine_for
+from maboost.engine.leaf_codes import LeafCodes
+from maboost.engine.reference import ReferenceEngine
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -28,6 +30,7 @@ from maboost.mirror import (
 widths = pytest.mark.parametrize("width", [1, 2])
 kinds = pytest.mark.parametrize("kind", DOMAINS)
 names = pytest.mark.parametrize("name", REGULARIZERS)
+engines = pytest.mark.parametrize("engine", [engine_for, ReferenceEngine])
 
 
 @st.composite
@@ -228,25 +231,28 @@ def test_combinations_without_a_proof_are_refused():
     MirrorAscent(Entropy(), CappedSimplex(2.0), "lazy"),
     MirrorAscent(Euclidean(), CappedSimplex(2.0)),
 ])  # fmt: skip
-def test_a_wrong_guess_of_the_shift_changes_nothing(ascent, guess):
+@engines
+def test_a_wrong_guess_of_the_shift_changes_nothing(engine, ascent, guess):
     rng = np.random.default_rng(0)
     measure, d = BaseMeasure(rng.uniform(0.5, 2.0, size=50)), rng.uniform(-1.0, 1.0, size=50)
     state = ascent.start(measure)
-    wanted, found = (ascent.move(state, d, 0.5, measure, 0.0, g) for g in (None, guess))
+    wanted, found = (engine(ascent, measure).move(state, d, 0.5, 0.0, g) for g in (None, guess))
     assert found.gain == pytest.approx(wanted.gain, abs=1e-13)
     np.testing.assert_allclose(found.state.density, wanted.state.density, rtol=1e-13)
 
 
 @pytest.mark.parametrize("caps", [math.inf, 3.0])
-def test_density_and_dual_point_stay_together_over_many_rounds(caps):
+@engines
+def test_density_and_dual_point_stay_together_over_many_rounds(engine, caps):
     """Steps whose shift is known beforehand normalise nothing afterwards: it must not be missed."""
     rng = np.random.default_rng(1)
     measure = BaseMeasure(rng.uniform(0.5, 2.0, size=300))
     ascent = MirrorAscent(Entropy(), Simplex() if math.isinf(caps) else CappedSimplex(caps))
-    state = ascent.start(measure)
+    rows = engine(ascent, measure)
+    state = rows.start()
     for _ in range(1000):
-        d = Coded(rng.uniform(-1.0, 1.0, size=6), rng.integers(0, 6, size=300).astype(np.uint16))
-        state = ascent.move(state, d, 0.3 * rng.random(), measure).state
+        d = LeafCodes(rng.uniform(-1.0, 1.0, 6), rng.integers(0, 6, 300).astype(np.uint16))
+        state = rows.move(state, d, 0.3 * rng.random()).state
         assert measure.integral(state.density) == pytest.approx(1.0, abs=1e-13)
     np.testing.assert_allclose(np.log(state.density), state.theta, atol=1e-12)
 

@@ -42,7 +42,7 @@ from maboost.mirror import (
     Simplex,
     project_generic,
 )
-from maboost.runtime import messages
+from maboost.runtime import thresholds
 from maboost.runtime.threads import Threads
 
 SCALES = [1e-300, 1e-8, 1.0, 1.0, 30.0, 1e3, 1e10, 1e100, 1e300]
@@ -482,9 +482,8 @@ def test_shards_change_no_bit(name, width, data, count, pool):
         mine = theta.reshape(-1, width)[part].reshape(-1)
         return project(REGULARIZERS[name], domain.restricted(inside), mine, measure)
 
-    with mock.patch.object(
-        messages, "_POOL", pool
-    ):  # what many entries do here, many more do in use
+    # what many entries do here, many more do in use
+    with mock.patch.object(thresholds, "POOLED", pool):
         found = on_shards(count, work)
     assert {(part.center, part.tau) for part in found} == {(one.center, one.tau)}
     np.testing.assert_array_equal(np.concatenate([part.density for part in found]), one.density)

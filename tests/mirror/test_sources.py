@@ -30,7 +30,7 @@ from maboost.mirror import (
     project_generic,
 )
 from maboost.mirror.soft_margin import linear_minimum
-from maboost.runtime import messages
+from maboost.runtime import thresholds
 from maboost.runtime.threads import Threads
 
 
@@ -259,7 +259,7 @@ def test_threads_shards_and_the_order_of_rows_change_no_bit(seed, name, width):
         assert part.contains(found.density, measure)
         return found, inside
 
-    with mock.patch.object(messages, "_POOL", 30):
+    with mock.patch.object(thresholds, "POOLED", 30):
         for found, inside in on_shards(3, work):
             same(found, inside)
 

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from maboost.mirror.joint import joint_corrective
-from maboost.mirror.passes import EntropyPass, NearCapsPass, pass_for
-from maboost.mirror.projections import project
 from scipy.optimize import brentq
 from tests.helpers import (
     DOMAINS,
@@ -25,10 +22,12 @@ from tests.helpers import (
     rounds,
     seeds,
     vertex,
+    with_engine,
 )
 
 from maboost.boosting.recipes import combined, maboost, madaboost, sparseboost
-from maboost.engine.leaf_codes import Coded
+from maboost.engine.entropy import EntropyMoments, NearCaps
+from maboost.engine.leaf_codes import LeafCodes
 from maboost.mirror import (
     BaseMeasure,
     CappedSimplex,
@@ -41,8 +40,10 @@ from maboost.mirror import (
     Orthant,
     Regularizer,
     Simplex,
+    project,
 )
 from maboost.mirror.steps import Corrective, MaxMargin, Paper, Situation, Step, gain_slope, scaled
+from maboost.runtime import thresholds
 from maboost.runtime.threads import Threads
 
 names = pytest.mark.parametrize("name", REGULARIZERS)
@@ -77,7 +78,7 @@ def situation(
         edge = -measure.integral(state.density * d) / state.mass
     d, edge = math.copysign(1.0, edge) * d, abs(edge)
     l1 = l1_share * edge * state.mass
-    return Situation(ascent, state, measure, d, edge, 1, 1.0, 0.0, l1)
+    return with_engine(Situation(ascent, state, measure, d, edge, 1, 1.0, 0.0, l1))
 
 
 def gain(s: Situation, step: float) -> float:
@@ -93,13 +94,14 @@ def smallest_edge(s: Situation) -> float:
 @names
 @kinds
 @pytest.mark.parametrize("width", [1, 2])
-@given(seed=seeds, update=updates, votes=st.booleans())
+@given(seed=seeds, update=updates, votes=st.booleans(), engine=st.booleans())
 @examples(20)
-def test_corrective_gains_most(name, kind, width, seed, update, votes):
+def test_corrective_gains_most(name, kind, width, seed, update, votes, engine):
     """gain(corrective) >= gain(paper) >= sigma gamma^2 / 2, and the next edge is zero."""
     rng = np.random.default_rng(seed)
     regularizer = REGULARIZERS[name]
     s = situation(rng, regularizer, kind, update, width, votes)
+    s = s if engine else replace(s, engine=None)
     paper, corrective = Paper()(s).size, Corrective()(s)
     sigma = regularizer.strong_convexity
     assert paper == pytest.approx(sigma * s.edge, rel=1e-15)
@@ -158,15 +160,15 @@ def test_corrective_of_madaboost(seed, votes):
 def test_newton_agrees_with_the_bracketed_search(name, kind, seed, update, width):
     domain = {"orthant": Orthant(), "hypercube": Hypercube()}.get(kind, kind)
     s = situation(np.random.default_rng(seed), REGULARIZERS[name], domain, update, width)
-    found = joint_corrective(s)
+    found = s.engine.corrective_step(s)
     if found is None:
         return
-    searched = Corrective()._search(s)
-    assert gain(s, found.step) == pytest.approx(gain(s, searched.size), abs=1e-12)
-    h = 1e-4 * found.step
-    curve = (gain_slope(s, found.step - h) - gain_slope(s, found.step + h)) / (2.0 * h)
+    searched = Corrective()(replace(s, engine=None))
+    assert gain(s, found.size) == pytest.approx(gain(s, searched.size), abs=1e-12)
+    h = 1e-4 * found.size
+    curve = (gain_slope(s, found.size - h) - gain_slope(s, found.size + h)) / (2.0 * h)
     if curve > 1e-2:
-        assert found.step == pytest.approx(searched.size, abs=1e-9)
+        assert found.size == pytest.approx(searched.size, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +186,9 @@ def test_newton_settles_nowhere_where_densities_were_cut(regularizer, domain, se
     d = rng.uniform(0.0, 1.0, size=6) * np.where(weights < 0.1, 1.0, -1.0)
     edge = -measure.integral(d)
     assume(edge > 1e-3)
-    s = Situation(ascent, ascent.start(measure), measure, d, edge)
-    found = joint_corrective(s)
-    assert found is None or abs(gain_slope(s, found.step)) <= 1e-10
+    s = with_engine(Situation(ascent, ascent.start(measure), measure, d, edge))
+    found = s.engine.corrective_step(s)
+    assert found is None or abs(gain_slope(s, found.size)) <= 1e-10
 
 
 @pytest.mark.parametrize("name", REGULARIZERS)
@@ -199,7 +201,7 @@ def test_newton_usually_succeeds(name, domain, width):
         for seed in range(100)
     ]
     met = [s for s in met if smallest_edge(s) < -0.1]
-    found = [joint_corrective(s) for s in met]
+    found = [s.engine.corrective_step(s) for s in met]
     assert len(met) > 50
     assert sum(x is not None for x in found) >= 0.75 * len(met)
 
@@ -228,8 +230,9 @@ def test_what_a_pass_tells_newton_s_method(name, kind, seed, width, step):
         return np.sum(base * rows), np.sum(base * rows * d)
 
     shift, h = s.measure.integral(step * s.direction * s.state.density), 1e-5
-    mass, loss, *moments = s.rows.sums(step, shift)
-    assume(not s.rows.clipped)
+    sums = s.engine.moments(s)
+    mass, loss, *moments = sums.sums(step, shift)
+    assume(not sums.clipped)
     assert (mass, loss) == pytest.approx(expected(step, shift), rel=1e-9, abs=1e-9)
     slopes = []
     for along in ((h, 0.0), (0.0, -h)):
@@ -248,12 +251,13 @@ def test_entries_near_their_caps_tell_what_all_entries_do(kind, seed, step):
     rng = np.random.default_rng(seed)
     s = situation(rng, Entropy(), kind)
     values = rng.uniform(-1.0, 1.0, size=6)
-    coded = Coded(values, rng.integers(0, 6, s.state.density.size).astype(np.uint8))
+    coded = LeafCodes(values, rng.integers(0, 6, s.state.density.size).astype(np.uint8))
     shift, told = coded.log_mean_exp(step, s.state.density, s.measure), []
-    for short, expected in ((0, NearCapsPass), (1000, EntropyPass)):
+    s = replace(s, direction=coded)
+    for short, expected in ((0, NearCaps), (1000, EntropyMoments)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("maboost.mirror.passes._SHORT", short)
-            rows = pass_for(s.ascent, s.state, coded, s.measure, 0.0)
+            patch.setattr(thresholds, "SHORT_TABLE", short)
+            rows = s.engine.moments(s)
         assert type(rows) is expected
         assert rows.by_factors
         told.append(rows.sums(step, shift))
@@ -272,8 +276,8 @@ def test_a_pass_far_off_overflows_without_a_word_on_any_thread():
     measure = BaseMeasure(np.ones(64), threads=Threads(2, block=1))
     ascent = MirrorAscent(Powers(), Simplex())
     d = np.where(np.arange(64) % 2, 1.0, -1.0)
-    far = Situation(ascent, ascent.start(measure), measure, d, 0.5)
-    assert not math.isfinite(far.rows.sums(1e4, 0.0)[0])
+    far = with_engine(Situation(ascent, ascent.start(measure), measure, d, 0.5))
+    assert not math.isfinite(far.engine.moments(far).sums(1e4, 0.0)[0])
 
 
 @pytest.mark.parametrize("domain", [Simplex(), CappedSimplex(2.0), Hypercube()], ids=repr)
@@ -290,7 +294,7 @@ def test_directions_of_few_values(domain, seed, update):
     values *= math.copysign(1.0, edge)
     plain = replace(s, direction=values[codes], edge=abs(edge))
     assume(smallest_edge(plain) < -1e-3)
-    coded = replace(plain, direction=Coded(values, codes))
+    coded = replace(plain, direction=LeafCodes(values, codes))
     step = Corrective()(coded).size
     assert abs(gain_slope(plain, step)) <= 1e-11
     assert step == pytest.approx(Corrective()(plain).size, rel=1e-9)
@@ -366,7 +370,7 @@ def test_right_everywhere_after_a_hypothesis_that_was_wrong(width):
     """MadaBoost: rows whose margin is below zero have further to go, and every pair of a row counts."""
     measure, ascent = BaseMeasure(np.ones(4), width), madaboost().ascent
     state = ascent.move(ascent.start(measure), np.ones(4 * width), 30.0, measure).state
-    s = Situation(ascent, state, measure, np.full(4 * width, -0.5), 0.5)
+    s = with_engine(Situation(ascent, state, measure, np.full(4 * width, -0.5), 0.5))
     step = Corrective()(s)
     assert step.final
     assert width * measure.integral(np.exp(state.theta + step.size * s.dense)) <= 0.25
@@ -395,8 +399,8 @@ def test_votes_as_codes_take_adaboost_s_step():
         BaseMeasure(np.array([1.0, 2.0, 3.0, 4.0])),
         MirrorAscent(Entropy(), Simplex()),
     )
-    votes = Coded(np.array([-1.0, 1.0]), np.array([1, 0, 0, 0], dtype=np.uint16))
-    s = Situation(ascent, ascent.start(measure), measure, votes, 0.8)
+    votes = LeafCodes(np.array([-1.0, 1.0]), np.array([1, 0, 0, 0], dtype=np.uint16))
+    s = with_engine(Situation(ascent, ascent.start(measure), measure, votes, 0.8))
     assert Corrective()(s).size == pytest.approx(math.atanh(0.8), rel=1e-14)
 
 
@@ -409,7 +413,7 @@ def test_votes_on_one_shard_are_not_votes_on_all():
         ascent = MirrorAscent(Entropy(), Simplex())
         state = ascent.start(measure)
         edge = -measure.integral(state.density * d[rows])
-        return Corrective()(Situation(ascent, state, measure, d[rows], edge)).size
+        return Corrective()(with_engine(Situation(ascent, state, measure, d[rows], edge))).size
 
     whole = work(None, np.arange(8))
     halves = np.split(np.arange(8), 2)
@@ -466,7 +470,8 @@ def flat_situation(domain: Domain) -> Situation:
     """Two rows: abstention on one, right on the other."""
     measure = BaseMeasure(np.ones(2))
     ascent = MirrorAscent(Euclidean(), domain)
-    return Situation(ascent, ascent.start(measure), measure, np.array([0.0, -1.0]), 0.5)
+    start = ascent.start(measure)
+    return with_engine(Situation(ascent, start, measure, np.array([0.0, -1.0]), 0.5))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -537,15 +542,15 @@ def test_where_a_shorter_step_leads_is_known(rate, cap):
     ascent = MirrorAscent(Entropy(), CappedSimplex(cap))
     state = ascent.start(measure)
     state = ascent.move(state, rng.normal(size=n), 0.4, measure).state
-    d = Coded(
+    d = LeafCodes(
         np.array([-0.6, -0.3, 0.2, 0.5]), rng.choice(4, n, p=[0.5, 0.2, 0.2, 0.1]).astype(np.uint16)
     )
     edge = -float(d.values @ d.masses(state.density, measure))
-    s = Situation(ascent, state, measure, d, edge)
+    s = with_engine(Situation(ascent, state, measure, d, edge))
     whole = Corrective()(s)
     short = scaled(whole, rate, s)
     assert short.size == rate * whole.size
-    theta = state.theta + short.size * d.part(0, n)
+    theta = state.theta + short.size * d.dense()
     found = project(ascent.regularizer, ascent.domain, theta, measure)
     assert short.guess == pytest.approx(found.center + found.tau, abs=1e-12)
 
@@ -578,16 +583,17 @@ def test_a_root_that_does_not_exist_is_not_looked_for_long(monkeypatch):
     rng = np.random.default_rng(0)
     measure, ascent = BaseMeasure(np.ones(400)), MirrorAscent(Entropy(), CappedSimplex(1.2))
     values = np.array([-0.6, -0.5, -0.3, -0.1, 0.02, 0.1, 0.2])
-    d = Coded(values, rng.integers(0, 7, 400).astype(np.uint8))
+    d = LeafCodes(values, rng.integers(0, 7, 400).astype(np.uint8))
     state = ascent.move(ascent.start(measure), rng.normal(size=400), 0.5, measure).state
     edge = -float(d.values @ d.masses(state.density, measure))
-    situation, steps, sums = Situation(ascent, state, measure, d, edge), [], NearCapsPass.sums
+    situation = with_engine(Situation(ascent, state, measure, d, edge))
+    steps, sums = [], NearCaps.sums
 
     def noted(self, step, shift):
         steps.append(step)
         return sums(self, step, shift)
 
-    monkeypatch.setattr(NearCapsPass, "sums", noted)
+    monkeypatch.setattr(NearCaps, "sums", noted)
     assert smallest_edge(replace(situation, direction=situation.dense)) > 0.01
     assert Corrective()(situation) == Step(math.atanh(edge))
     assert 0 < len(steps) <= 4

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers import examples, on_shards, seeds
 
-from maboost.runtime import messages
+from maboost.runtime import thresholds
 from maboost.runtime.communicator import SerialCommunicator, by_rank, counted_sums
 from maboost.runtime.messages import pooled, reduced
 
@@ -50,7 +50,7 @@ def test_entries_are_pooled_where_every_shard_has_few(sizes):
     def work(comm):
         return pooled(np.array([comm.rank, -7]), parts[comm.rank], comm)
 
-    with mock.patch.object(messages, "_POOL", 4 * len(sizes)):
+    with mock.patch.object(thresholds, "POOLED", 4 * len(sizes)):
         found = on_shards(len(sizes), work)
     for told, entries in found:
         assert told.tolist() == [[rank, -7] for rank in range(len(sizes))]

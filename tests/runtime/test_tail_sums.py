@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from tests.helpers import DOMAINS, cuts, examples, on_shards, random_domain, seeds, vertex
 
-from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex, tails
+from maboost.mirror import BaseMeasure, Domain, Hypercube, Orthant, Simplex
 from maboost.mirror.soft_margin import linear_minimum
-from maboost.runtime import messages
+from maboost.runtime import tail_sums, thresholds
 from maboost.runtime.tail_sums import lower_tail
 
 
@@ -58,8 +58,8 @@ def test_lower_tail_is_what_sorting_finds(seed, n, share, sample, few, alike, ra
         weights[:] = 0.25  # sums of it are exact, so that ties are too
     target = share * math.fsum(weights)
     level, below, integral = by_sorting(values, weights, target)
-    limits = {"_SAMPLE": sample, "_FEW": few, "_ALIKE": ranked}  # few rows may be many
-    with mock.patch.multiple(tails, **limits):
+    limits = {"SAMPLED": sample, "SORTED": few, "RANKED": ranked}  # few rows may be many
+    with mock.patch.multiple(thresholds, **limits):
         given = float(weights[0]) if alike else weights
         found = lower_tail(values, given, target, BaseMeasure(np.ones(n)))
     assert found.level == level
@@ -78,7 +78,7 @@ def test_what_is_known_of_the_values_changes_nothing(seed, n, few):
         BaseMeasure(np.ones(n)),
     )
     target, extent = 0.4 * math.fsum(weights), (float(values.min()), float(values.max()))
-    with mock.patch.object(tails, "_FEW", few):
+    with mock.patch.object(thresholds, "SORTED", few):
         told = [
             lower_tail(values, weights, target, measure, heaviest, ends)
             for heaviest in (None, float(weights.max()))
@@ -94,8 +94,8 @@ def test_where_a_sample_says_to_look_changes_nothing(seed, n, alike):
     values, weights = rng.normal(size=n).round(1), np.full(n, 0.25)
     target = 0.25 * rng.integers(1, n + 1)  # exact, as sums of it are: met just below some value
     said = tuple(np.sort(rng.choice([*values, -np.inf, np.inf], 2)).tolist())
-    limits = {"_FEW": 0, "_ALIKE": rng.choice([0, n - 1]), "_guess": lambda *_: said}
-    with mock.patch.multiple(tails, **limits):
+    limits = mock.patch.multiple(thresholds, SORTED=0, RANKED=rng.choice([0, n - 1]))
+    with limits, mock.patch.object(tail_sums, "guessed_bracket", return_value=said):
         found = lower_tail(values, 0.25 if alike else weights, target, BaseMeasure(np.ones(n)))
     level, below, integral = by_sorting(values, weights, target)
     assert (found.level, found.below) == (level, below)
@@ -112,11 +112,14 @@ def test_a_bracket_too_narrow_for_buckets(seed, spread):
     level, below, _ = by_sorting(values, weights, target)
     rank = np.searchsorted(np.sort(values), level)
     said, measure = np.sort(values)[[rank - 5, rank + 5]].tolist(), BaseMeasure(np.ones(200))
-    with mock.patch.multiple(tails, _FEW=49, _guess=lambda *_: said):  # what is left is sorted
+    few = mock.patch.object(thresholds, "SORTED", 49)  # what is left is sorted
+    with few, mock.patch.object(tail_sums, "guessed_bracket", return_value=said):
         found = lower_tail(values, weights, target, measure)
     assert found.level == level
     assert found.below == pytest.approx(below, abs=1e-12 * weights.sum())
-    with mock.patch.object(tails, "_FEW", 0):  # nothing is sorted: any of these values will do
+    with mock.patch.object(
+        thresholds, "SORTED", 0
+    ):  # nothing is sorted: any of these values will do
         assert values.min() <= lower_tail(values, weights, target, measure).level <= values.max()
 
 
@@ -129,7 +132,7 @@ def test_rows_of_no_weight_and_targets_beyond_the_weight(seed, n, few):
     measure = BaseMeasure(np.ones(n))
     heavy = values[weights > 0.0]
     if heavy.size:
-        with mock.patch.object(tails, "_FEW", few):
+        with mock.patch.object(thresholds, "SORTED", few):
             assert lower_tail(values, weights, weights.sum() + 1.0, measure).level == heavy.max()
             found = lower_tail(values, weights, 0.5, measure)
         assert (found.level, found.below) == (heavy.min(), 0.0)
@@ -160,8 +163,7 @@ def test_shards_change_no_bit(seed, n, count, sample, pool, few, alike):
         measure = BaseMeasure(np.ones(n)[part], comm=comm)
         return lower_tail(values[part], each if alike else weights[part], target, measure)
 
-    patched = mock.patch.multiple(tails, _SAMPLE=sample, _FEW=few)
-    with patched, mock.patch.object(messages, "_POOL", pool):
+    with mock.patch.multiple(thresholds, SAMPLED=sample, SORTED=few, POOLED=pool):
         assert on_shards(count, work) == [whole] * count
 
 

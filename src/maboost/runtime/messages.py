@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, Reduction, by_rank
 
 __all__ = ["pooled", "reduced"]
 
 _LOCALLY: dict[Reduction, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
-_POOL = 1 << 11  # entries of all shards together that are worth a message
 
 
 def reduced(parts: list[tuple[NDArray[Any], Reduction]], comm: Communicator) -> list[NDArray[Any]]:
@@ -59,7 +59,7 @@ def pooled(
     if comm.size == 1:
         return told[None], entries
     fields, count = entries.shape
-    room = _POOL // comm.size
+    room = thresholds.POOLED // comm.size
     packet = np.zeros(1 + told.size + fields * room, dtype=np.int64)
     packet[0], packet[1 : 1 + told.size] = count, told
     own = packet[1 + told.size :].reshape(fields, room)

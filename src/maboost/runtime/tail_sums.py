@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, SerialCommunicator, by_rank, sums_of_all
 from maboost.runtime.entries import value_at
 from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, fold, split, split_biased
@@ -24,17 +25,14 @@ from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slot
 from maboost.runtime.selection import list_marked, marked_entries, marks_for
 from maboost.runtime.threads import Threads
 
-__all__ = ["TIE", "LowerTail", "lower_tail"]
+__all__ = ["TIE", "LowerTail", "guessed_bracket", "lower_tail"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BUCKETS = 1024
-_SAMPLE = 8192
 _DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into buckets
-_FEW = 4096  # values that are sorted sooner than put into buckets
 TIE = 1e-12  # of a target: to be met within it is to be met, however the sums are rounded
-_ALIKE = 1 << 17  # values of one weight that are divided at a rank sooner than put into buckets
 _LEAST = 1 << 12  # values of a chunk
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
@@ -251,7 +249,7 @@ class _Search:
     def closed(self, part: _Open) -> _Open:
         """Nothing but the level, or values that are too close to be told apart."""
         while part.high > part.low:
-            if part.comm.size == 1 and part.values.size <= _FEW:
+            if part.comm.size == 1 and part.values.size <= thresholds.SORTED:
                 return self.by_sorting(part)
             factor = _BUCKETS / (part.high - part.low)
             if math.isinf(factor):
@@ -337,7 +335,7 @@ class _Search:
 
 def _same_weight(values: Array, weights: Array | float, comm: Communicator) -> float | None:
     """That of all values, where they have one, are all in this shard and not too many."""
-    few = comm.size == 1 and 0 < values.size <= _ALIKE
+    few = comm.size == 1 and 0 < values.size <= thresholds.RANKED
     return weights if few and isinstance(weights, float) and weights > 0.0 else None
 
 
@@ -351,11 +349,11 @@ def _each(weights: Array | float, values: Array) -> Array:
     return weights if isinstance(weights, np.ndarray) else np.full(len(values), weights)
 
 
-def _guess(
+def guessed_bracket(
     values: Array, weights: Array | float, target: float, count: float
 ) -> tuple[float, float]:
     """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
-    pick = slice(0, values.size, max(values.size // _SAMPLE, 4))
+    pick = slice(0, values.size, max(values.size // thresholds.SAMPLED, 4))
     some, theirs = values[pick], weights[pick] if isinstance(weights, np.ndarray) else weights
     each = count / some.size  # rows that a row of the sample stands for
     if isinstance(theirs, float):
@@ -418,8 +416,10 @@ def lower_tail(
     their = weights if isinstance(weights, float) else np.ascontiguousarray(weights)
     same = _same_weight(some, their, measure.comm)
     between = -math.inf, math.inf
-    if some.size and measure.count > 4 * _FEW:
-        between = _guess(some, their, target, measure.count * some.size / measure.entries.size)
+    if some.size and measure.count > 4 * thresholds.SORTED:
+        between = guessed_bracket(
+            some, their, target, measure.count * some.size / measure.entries.size
+        )
     ends = _ends(some, their, measure.threads, heaviest, extent)
     table = by_rank(np.array([some.size, *ends, *between]), measure.comm)
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
@@ -434,7 +434,7 @@ def lower_tail(
     search = _Search(target, weight_grid, moment_grid, measure.threads)
     part = _Open(some, their, low, high, np.zeros(4, dtype=np.int64), measure.comm)
     found = None
-    if count > 4 * _FEW:
+    if count > 4 * thresholds.SORTED:
         first, last = table[np.argmax(table[:, 0]), 4:].tolist()
         found = search.bracketed(part, max(first, low), min(last, high))
     if found is None:
