@@ -70,22 +70,6 @@ def test_every_bin_goes_the_way_the_table_says(goes_left, missing_left):
     assert descended(tree, bins).tolist() == np.where(go_left[0], 1, 2).tolist()
 
 
-@pytest.mark.parametrize(
-    ("splits", "sets", "asks_all"),
-    [(7, 0.0, True), (7, 1.0, True), (127, 0.0, True), (127, 1.0, False), (128, 0.0, False)],
-)
-def test_the_way_down_depends_on_the_tree(monkeypatch, splits, sets, asks_all):
-    ways = []
-    for name in ("_ask_all", "_walk"):
-        kernel = getattr(descent, name)
-        monkeypatch.setattr(
-            descent, name, lambda *a, kernel=kernel, name=name: (ways.append(name), kernel(*a))
-        )
-    tree = random_tree(np.random.default_rng(0), splits, 2, sets)
-    descended(tree, np.zeros((2, 10), dtype=np.uint8))
-    assert ways == ["_ask_all" if asks_all else "_walk"]
-
-
 @pytest.mark.parametrize("splits", [15, 300])
 def test_threads_and_tiles_change_nothing(splits):
     rng = np.random.default_rng(1)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost.boosting.game import Game
-from maboost.learners.tree import grower, histogram, partition
+from maboost.learners.tree import layout
 from maboost.learners.tree.grower import GrowthRules
-from maboost.learners.tree.histogram import class_histograms
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.packing import Packing, pack_weights
 from maboost.learners.tree.predictor import Forest, simplex_rows
@@ -190,8 +189,8 @@ def test_same_tree_as_scikit_learn(seed, depth):
     "rules", [{"max_depth": 4}, {"max_depth": None, "max_leaf_nodes": 9}], ids=str
 )
 def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes, monkeypatch):
-    for stage in (grower, histogram, partition):  # so that a small table is divided too
-        monkeypatch.setattr(stage, "_WORTH", 1)
+    # so that a small table is divided too
+    monkeypatch.setattr(layout, "GRAIN", layout.Grain(tall=1 << 10, values=64, rows=16))
     rng = np.random.default_rng(7)
     X = rng.normal(size=(3000, 5))
     X[rng.random(X.shape) < 0.05] = np.nan
@@ -202,7 +201,7 @@ def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes, monkeypa
         rewards = Game(y, n_classes).rewards(np.repeat(w / (n_classes - 1), n_classes - 1))
     trees = [
         tree_of(X, y, w, n_classes=n_classes, rewards=rewards, threads=t, **rules)
-        for t in (Threads(1), Threads(2, block=4), Threads(3, block=4))
+        for t in (Threads(1), Threads(2), Threads(3))
     ]
     (one, producer), (two, _), (three, _) = trees
     for name in ("feature", "threshold", "left", "right", "value", "missing_left"):
@@ -211,7 +210,7 @@ def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes, monkeypa
     np.testing.assert_array_equal(producer.training_scores(one), one.scores(X))
     steps = np.array([0.3, 0.7])
     forest = Forest.of([one.tree, two.tree])
-    together = forest.votes(X, steps, Threads(2, block=4))
+    together = forest.votes(X, steps, Threads(2))
     apart = steps[0] * one.scores(X) + steps[1] * two.scores(X)
     np.testing.assert_allclose(together.reshape(apart.shape), apart, rtol=1e-15)
 
@@ -267,22 +266,17 @@ def test_a_distribution_spanning_twelve_orders_finds_the_right_split():
 
 def test_counts_are_true_counts():
     rng = np.random.default_rng(9)
-    binned = rng.integers(0, 255, size=(500, 2)).astype(np.uint8)
-    labels = rng.integers(0, 2, size=500).astype(np.uint8)
+    X, labels = rng.integers(0, 255, size=(500, 2)).astype(float), rng.integers(0, 2, size=500)
     w = rng.exponential(size=500)
+    h, producer = tree_of(X, labels, w, max_depth=3)
+    cells = pack_weights(w, Packing.of(500, w.sum()))
     packing = Packing.of(500, w.sum())
-    (hist,) = class_histograms(
-        binned, np.ascontiguousarray(binned.T), None, pack_weights(w, packing), labels, Threads()
-    )
-    mask = (1 << packing.count_bits) - 1
-    for label in (0, 1):
-        chosen = labels == label
-        counts = np.bincount(binned[chosen, 0], minlength=hist.shape[2])
-        sums = np.bincount(binned[chosen, 0], weights=w[chosen], minlength=hist.shape[2])
-        np.testing.assert_array_equal(hist[0, label] & mask, counts)
-        np.testing.assert_allclose(
-            (hist[0, label] >> packing.count_bits) * packing.unit, sums, atol=1e-10
-        )
+    assert (cells & ((1 << packing.count_bits) - 1) == 1).all()
+    np.testing.assert_allclose((cells >> packing.count_bits) * packing.unit, w, atol=1e-12)
+    leaves = producer.training_leaves(h)[1]
+    held = np.bincount(leaves, weights=(cells >> packing.count_bits).astype(float))
+    inner = h.tree.feature >= 0
+    np.testing.assert_array_equal(h.tree.weight[~inner], held[~inner])
 
 
 def test_min_samples_and_min_weight():

@@ -75,6 +75,32 @@ class Bins:
             dtype=np.int64,
         )
 
+    @cached_property
+    def has_categories(self) -> bool:
+        """Whether any column is categorical."""
+        return bool(self.categorical.any())
+
+    @cached_property
+    def codes(self) -> dict[int, Array]:
+        """The edges of the categorical columns."""
+        return {int(f): self.edges[f] for f in np.flatnonzero(self.categorical)}
+
+    @cached_property
+    def _ladder(self) -> tuple[NDArray[np.intp], Array]:
+        """Where the edges of each column begin in an array of all, each column's followed by infinity."""
+        starts = np.cumsum([0] + [len(e) + 1 for e in self.edges])
+        every = np.full(starts[-1], np.inf)
+        if len(self.edges):
+            at = np.arange(starts[-1])
+            every[np.isin(at, starts[1:] - 1, invert=True)] = np.concatenate(self.edges)
+        return starts[:-1], every
+
+    def upper_edges(self, columns: NDArray[np.integer], bins: NDArray[np.int64]) -> Array:
+        """The upper edges of some bins of numbers, a column and a bin each; infinite for the last bins."""
+        starts, every = self._ladder
+        found: Array = every[starts[columns] + bins]
+        return found
+
 
 def find_bins(
     X: Any,

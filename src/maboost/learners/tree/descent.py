@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from maboost.learners.tree.layout import MISSING_BIN
 from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
 from maboost.runtime.threads import Threads
 
 __all__ = ["descend"]
@@ -17,14 +18,15 @@ _SETS = 4  # bins looked up in a table in the time of a level of branches
 
 
 @kernel
-def _ask_all(by_column, start, stop, nodes, feature, left, last, from_missing, go_left, out):
+def _ask_all(by_column, size, nodes, feature, left, last, from_missing, go_left, out, chunk, slot):
     """Ask rows the questions of all nodes, parents first: those that are not there do not care.
 
     So many more questions than levels, but of 64 rows at once: neither the column asked nor the place of the
     answer depends on the row. Where bins up to `last` go left, beginning with that of missing values or with
     the first, they need not be looked up in the table `go_left` either.
     """
-    n = by_column.shape[1]
+    n, start = by_column.shape[1], chunk * size
+    stop = min(start + size, n)
     flat, room = by_column.reshape(-1), np.empty(_TILE, dtype=np.uint8)
     for a in range(start, stop, _TILE):
         b = min(a + _TILE, stop)
@@ -49,8 +51,10 @@ def _ask_all(by_column, start, stop, nodes, feature, left, last, from_missing, g
 
 
 @kernel
-def _walk(by_column, start, stop, feature, left, go_left, depth, out):
+def _walk(by_column, size, feature, left, go_left, depth, out, chunk, slot):
     """A tile of rows at a time, a level at a time; a leaf is its own left child, and everything goes left."""
+    start = chunk * size
+    stop = min(start + size, out.size)
     for a in range(start, stop, _TILE):
         b = min(a + _TILE, stop)
         out[a:b] = 0
@@ -58,6 +62,19 @@ def _walk(by_column, start, stop, feature, left, go_left, depth, out):
             for i in range(a, b):
                 at = out[i]
                 out[i] = left[at] + (1 - go_left[at, by_column[feature[at], i]])
+
+
+@kernel
+def _ask_all_rows(team, by_column, nodes, feature, left, last, from_missing, go_left, out):
+    chunks, size = chunks_of(team, out.size, _TILE)
+    args = (by_column, size, nodes, feature, left, last, from_missing, go_left, out)
+    parallel_for(team, chunks, _ask_all, args)
+
+
+@kernel
+def _walk_all_rows(team, by_column, feature, left, go_left, depth, out):
+    chunks, size = chunks_of(team, out.size, _TILE)
+    parallel_for(team, chunks, _walk, (by_column, size, feature, left, go_left, depth, out))
 
 
 def descend(
@@ -82,8 +99,8 @@ def descend(
     if len(feature) <= _NUMBERED and np.count_nonzero(~ordered) <= _SETS * depth:
         last = np.where(ordered, count - 1 + lift, -1)
         questions = nodes, feature[nodes], left[nodes], last, lift, go_left
-        threads.over(len(out), lambda a, b: _ask_all(by_column, a, b, *questions, out))
+        threads.run(_ask_all_rows, by_column, *questions, out)
     else:
         own = np.where(leaves, np.arange(len(left)), left)
         branches = np.where(leaves, 0, feature), own, go_left | leaves[:, None], depth
-        threads.over(len(out), lambda a, b: _walk(by_column, a, b, *branches, out))
+        threads.run(_walk_all_rows, by_column, *branches, out)

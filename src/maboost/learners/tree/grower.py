@@ -1,34 +1,44 @@
 """Growing a tree: level by level, or the best leaf first.
 
-A node owns a slice of one list of rows, kept in ascending order, which a split divides stably. Only the
-smaller child's histogram is counted; the other is the parent's minus that. Shards exchange the histograms
-of a whole level at once, and all that is decided follows from them: every shard grows the same tree.
+A node owns a slice of one of two lists of rows, kept in ascending order, which a split divides stably. Only
+the smaller child's histogram is counted; the other is the parent's minus that. A level runs in four parallel
+loops of one compiled call: rows are counted in runs, the runs of a node are summed and subtracted from its
+parent, columns are searched, and rows are divided. Several levels run in one call, unless Python has to do
+something in between: shards exchange the histograms of a whole level at once, and all that is decided follows
+from them, so every shard grows the same tree; and where every node looks at features of its own, these are
+drawn.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.learners.tree import layout
 from maboost.learners.tree.binning import Bins
-from maboost.learners.tree.histogram import class_histograms, reward_histograms
-from maboost.learners.tree.layout import N_BINS, ROW
-from maboost.learners.tree.partition import Cut, divide_rows, number_leaves, number_rows
+from maboost.learners.tree.histogram import (
+    IN_ORDER,
+    LISTED,
+    STRIPS,
+    Counted,
+    count_nodes,
+    most_parts,
+    sibling_of,
+)
+from maboost.learners.tree.layout import CELL, N_BINS, NODE, ROOM, ROW, ROW_INDEX
+from maboost.learners.tree.partition import divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
-from maboost.learners.tree.splitting import REAL, SIGN, Limits, Split, find_split
+from maboost.learners.tree.splitting import REAL, SIGN, Limits, Searched, search_nodes
 from maboost.runtime.communicator import Communicator, SerialCommunicator, sums_of_all
+from maboost.runtime.kernels import kernel
 from maboost.runtime.threads import Threads
 
-__all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "grow"]
+__all__ = ["Binned", "Grown", "GrowthRules", "Rewards", "Workspace", "grow"]
 
 Array = NDArray[np.float64]
-
-_WORTH = 400  # columns to search that are worth a thread, which asks for the lock at every node
 
 
 @dataclass(frozen=True)
@@ -79,257 +89,426 @@ class GrowthRules:
     monotone: tuple[int, ...] | None = None
 
 
-@dataclass
-class _Node:
-    id: int
-    depth: int
-    start: int
-    stop: int
+class _Plan(NamedTuple):
+    """The rules of one tree, for the kernels. `max_leaf_nodes` is 0 if a tree grows level by level."""
+
+    max_depth: int
+    max_leaf_nodes: int
+    min_count: int
+    min_weight_fraction: float
+    votes: bool
+    count_bits: int
+    classes: int
+    way: int  # in which the rows of the root are counted
+    pauses: bool  # whether Python has something to do between levels
+    shared: bool  # whether histograms are exchanged
+    numbers: bool  # whether rows learn the numbers of their leaves
+    least_rows: int
+    least_counted: int
+
+
+# Entries of `state`.
+_PHASE = 0  # what is to be done next
+_NODES = 1  # how many there are
+_FIRST = 2  # the first of those that are to be searched; all after it are, too
+_PENDING = 3  # how many are to be counted
+_FREE = 4  # how many slots for histograms are free
+_UNLISTED = 5  # whether the lists of rows are not filled yet
+_COUNTED = 6  # rows counted so far
+_DIVISIONS = 7  # how many more nodes may be divided, best leaf first
+_STATE = 8
+
+_COUNT, _PAUSE, _SUBTRACT, _SEARCH, _DONE = 0, 1, 2, 3, 4
+_DEPTH_UNLIMITED = 1 << 40
+
+
+class _Nodes(NamedTuple):
+    """The tree so far, and the memory for its growth.
+
+    Attributes
+    ----------
+    state : array
+        See the names above.
+    nodes : array of :data:`NODE`
+    sums, left : arrays of shape (nodes, channels)
+        The sums of a node and of its left side.
+    go_left : boolean array of shape (nodes, 256)
+    pending : array
+        The nodes to be counted.
+    free : array
+        The free slots, the next one last.
+    hists : array of shape (slots, cells)
+    parts : array of shape (parts, cells)
+    order : array of shape (2, rows)
+        The lists of rows.
+    leaf_of : array
+    """
+
+    state: NDArray[np.int64]
+    nodes: NDArray[Any]
     sums: NDArray[np.int64]
-    weight: float  # in the units of cells
-    count: int  # over all shards
-    hist: NDArray[np.int64] | None = None
-    low: float = -1.0
-    high: float = 1.0
-    split: Split | None = None
+    left: NDArray[np.int64]
+    go_left: NDArray[np.bool_]
+    pending: NDArray[np.int64]
+    free: NDArray[np.int64]
+    hists: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    order: NDArray[np.uint32]
+    leaf_of: NDArray[np.int32]
 
-    @property
-    def size(self) -> int:
-        return self.stop - self.start
+
+@kernel
+def _read(node, sums, plan):
+    """Set a node's weight and count, from its sums."""
+    cell = sums[0] + sums[1] if plan.classes == 0 else sums[plan.classes]
+    node.weight = float(cell >> plan.count_bits)
+    node.count = cell & ((np.int64(1) << plan.count_bits) - 1)
+
+
+@kernel
+def _start_root(growing, plan, columns):
+    """Sum the root over the bins of its first column."""
+    hist, sums = growing.hists[growing.nodes[0].slot], growing.sums[0]
+    sums[:] = 0
+    if plan.classes == 0:
+        for b in range(ROOM):
+            sums[0] += hist[b]
+            sums[1] += hist[ROOM + b]
+    else:
+        channels = hist.size // (columns * ROOM)
+        for b in range(ROOM):
+            for k in range(plan.classes + 1):
+                sums[k] += hist[b * channels + k]
+    _read(growing.nodes[0], sums, plan)
+
+
+@kernel
+def _search_level(team, growing, searched, features, plan):
+    """Search all nodes that have a histogram; the others become leaves."""
+    state, nodes = growing.state, growing.nodes
+    first = state[_FIRST]
+    ids = np.empty(state[_NODES] - first, dtype=np.int64)
+    known = 0
+    for id in range(first, state[_NODES]):
+        if nodes[id].slot >= 0:
+            ids[known] = id
+            known += 1
+    min_weight = plan.min_weight_fraction * nodes[0].weight
+    criterion = SIGN if plan.votes else REAL
+    while known > 0:
+        limits = Limits(plan.count_bits, plan.classes, criterion, plan.min_count, min_weight)
+        search_nodes(
+            team, growing.hists, nodes, growing.sums, growing.left, growing.go_left, ids[:known],
+            features, first, searched, limits,
+        )  # fmt: skip
+        if criterion == REAL:
+            break
+        # no single split may change a vote, but one may prepare another that does
+        criterion, without = REAL, 0
+        for id in ids[:known]:
+            if nodes[id].feature < 0 and nodes[id].depth < plan.max_depth - 1:
+                ids[without] = id
+                without += 1
+        known = without
+    for id in range(first, state[_NODES]):
+        if nodes[id].feature < 0:
+            _release(growing, id)
+
+
+@kernel
+def _release(growing, id):
+    """Free the slot of a node that has one."""
+    slot = growing.nodes[id].slot
+    if slot >= 0:
+        growing.free[growing.state[_FREE]] = slot
+        growing.state[_FREE] += 1
+        growing.nodes[id].slot = -1
+
+
+@kernel
+def _to_divide(growing, plan):
+    """The nodes to be divided next, none if the tree is grown."""
+    state, nodes = growing.state, growing.nodes
+    ids = np.empty(state[_NODES] - state[_FIRST] + 1, dtype=np.int64)
+    n = 0
+    if plan.max_leaf_nodes == 0:
+        for id in range(state[_FIRST], state[_NODES]):
+            if nodes[id].feature >= 0:
+                ids[n] = id
+                n += 1
+    elif state[_DIVISIONS] > 0:
+        for id in range(state[_NODES]):
+            if nodes[id].feature >= 0 and nodes[id].left < 0:
+                if n == 0 or nodes[id].gain > nodes[ids[0]].gain:
+                    ids[0] = id
+                    n = 1
+    return ids[:n]
+
+
+@kernel
+def _answer(node, sums, plan):
+    reward = float((sums[1] >> plan.count_bits) - (sums[0] >> plan.count_bits))
+    value = reward / node.weight if node.weight > 0.0 else 0.0
+    return min(max(value, node.low), node.high)
+
+
+@kernel
+def _bound(node, nodes, sums, monotone, plan):
+    """Keep later splits below a constrained one on their own side of its middle."""
+    if monotone is not None:
+        constraint = monotone[node.feature]
+        if constraint != 0:
+            left, right = nodes[node.left], nodes[node.left + 1]
+            below = _answer(left, sums[node.left], plan)
+            middle = 0.5 * (below + _answer(right, sums[node.left + 1], plan))
+            if constraint > 0:
+                left.high = right.low = middle
+            else:
+                left.low = right.high = middle
+
+
+@kernel
+def _add_children(growing, searched, plan, id, rows_left, side):
+    """Number the children of a node, and say what they know of themselves."""
+    state, nodes, sums = growing.state, growing.nodes, growing.sums
+    node = nodes[id]
+    node.left = state[_NODES]
+    state[_NODES] += 2
+    for child in range(node.left, node.left + 2):
+        its, is_left = nodes[child], child == node.left
+        its.depth, its.side = node.depth + 1, side
+        its.start = node.start if is_left else node.start + rows_left
+        its.stop = node.start + rows_left if is_left else node.stop
+        its.slot = its.feature = its.bin = its.left = -1
+        its.low, its.high, its.gain = node.low, node.high, 0.0
+        for k in range(sums.shape[1]):
+            left = growing.left[id, k]
+            sums[child, k] = left if is_left else sums[id, k] - left
+        _read(its, sums[child], plan)
+    _bound(node, nodes, sums, searched.monotone, plan)
+
+
+@kernel
+def _await_histograms(growing, plan, ids):
+    """Give slots to the children that may be split: the smaller is counted, the other has the parent's.
+
+    Which is smaller is a question of all shards, so that all count the same nodes.
+    """
+    state, nodes = growing.state, growing.nodes
+    state[_PENDING] = 0
+    for id in ids:
+        left = nodes[id].left
+        small, large = (
+            (left, left + 1) if nodes[left].count <= nodes[left + 1].count else (left + 1, left)
+        )
+        able = nodes[large].depth < plan.max_depth
+        if (
+            able and nodes[large].count >= 2 * plan.min_count
+        ):  # where the smaller may, so may the other
+            nodes[large].slot, nodes[id].slot = nodes[id].slot, -1
+            state[_FREE] -= 1
+            nodes[small].slot = growing.free[state[_FREE]]
+            growing.pending[state[_PENDING]] = small
+            state[_PENDING] += 1
+        else:
+            _release(growing, id)
+
+
+@kernel
+def _number_leaves(team, growing, plan, told):
+    """Tell rows the number of their leaf; those of the leaves from `told` on know it already."""
+    state, nodes = growing.state, growing.nodes
+    if state[_NODES] == 1:
+        growing.leaf_of[:] = 0
+    elif state[_UNLISTED] == 0:
+        ids = np.empty(state[_NODES], dtype=np.int64)
+        n = 0
+        for id in range(told):
+            if nodes[id].left < 0:
+                ids[n] = id
+                n += 1
+        number_leaves(team, growing.order, nodes, ids[:n], plan.least_rows, growing.leaf_of)
+
+
+@kernel
+def _divide_level(team, counted, growing, searched, plan):
+    """Divide the nodes whose turn it is; returns whether the tree is grown."""
+    state, nodes, order = growing.state, growing.nodes, growing.order
+    ids, first = _to_divide(growing, plan), state[_NODES]
+    if ids.size == 0:
+        if plan.numbers:
+            _number_leaves(team, growing, plan, first)
+        return True
+    state[_DIVISIONS] -= 1
+    last = nodes[ids[0]].depth + 1 == plan.max_depth
+    if plan.max_leaf_nodes > 0:
+        last = state[_DIVISIONS] == 0
+    found = np.zeros((ids.size, 2), dtype=np.int64)
+    by_column, unlisted = counted.by_column, state[_UNLISTED] == 1
+    if not last:
+        divide_rows(
+            team, by_column, order, nodes, growing.go_left, ids, unlisted, plan.least_rows, found
+        )
+        state[_UNLISTED] = 0
+    for j in range(ids.size):
+        _add_children(growing, searched, plan, ids[j], found[j, 0], found[j, 1])
+    if last:
+        if plan.numbers:
+            number_rows(
+                team, by_column, order, nodes, growing.go_left, ids, unlisted, plan.least_rows,
+                growing.leaf_of,
+            )  # fmt: skip
+            _number_leaves(team, growing, plan, first)
+        return True
+    _await_histograms(growing, plan, ids)
+    state[_FIRST] = first
+    return False
+
+
+@kernel
+def _count_pending(team, counted, growing, plan):
+    """Count the nodes that are waiting for it."""
+    state, nodes = growing.state, growing.nodes
+    ids = growing.pending[: state[_PENDING]]
+    if ids.size == 0:
+        return
+    for id in ids:
+        state[_COUNTED] += nodes[id].stop - nodes[id].start
+    way = plan.way if ids[0] == 0 else LISTED
+    count_nodes(
+        team, counted, growing.order, nodes, ids, growing.hists, growing.parts, way,
+        state[_UNLISTED] == 1, not plan.shared, plan.least_counted,
+    )  # fmt: skip
+    if way == LISTED:
+        state[_UNLISTED] = 0
+
+
+@kernel
+def _subtract_exchanged(growing):
+    """Subtract the histograms of all shards from those of the parents."""
+    for id in growing.pending[: growing.state[_PENDING]]:
+        if id > 0:
+            small = growing.hists[growing.nodes[id].slot]
+            large = growing.hists[growing.nodes[sibling_of(id)].slot]
+            for k in range(small.size):
+                large[k] -= small[k]
+
+
+@kernel
+def _has_room(growing, plan):
+    """Whether there is memory for the children of all nodes that may be divided."""
+    state = growing.state
+    level = state[_NODES] - state[_FIRST]
+    last = growing.nodes[state[_FIRST]].depth + 1 == plan.max_depth and plan.max_leaf_nodes == 0
+    slots = state[_FREE] >= level or last
+    return slots and state[_NODES] + 2 * level <= growing.nodes.size
+
+
+@kernel
+def grow_levels(team, counted, growing, searched, features, plan):
+    """Grow levels until the tree is grown, memory is short, or Python has to do something."""
+    state = growing.state
+    while True:
+        if state[_PHASE] == _COUNT:
+            _count_pending(team, counted, growing, plan)
+            state[_PHASE] = _PAUSE if plan.pauses else _SEARCH
+            if plan.pauses:
+                return
+        if state[_PHASE] == _SUBTRACT:
+            _subtract_exchanged(growing)
+            state[_PHASE] = _SEARCH
+        if not _has_room(growing, plan):
+            return
+        if state[_NODES] == 1:
+            _start_root(growing, plan, searched.n_bins.size)
+        _search_level(team, growing, searched, features, plan)
+        if _divide_level(team, counted, growing, searched, plan):
+            state[_PHASE] = _DONE
+            return
+        state[_PHASE] = _COUNT
 
 
 @dataclass
-class _Growth:
-    """One tree in the making."""
+class Workspace:
+    """Memory for growth, kept from tree to tree: fresh memory costs more than to fill it."""
 
-    data: Binned
-    rewards: Rewards
-    rows: NDArray[np.int32] | None
-    rules: GrowthRules
-    threads: Threads
-    rng: np.random.RandomState
-    comm: Communicator
-    leaf_of: NDArray[np.int32]  # of all rows, to be told where no list of rows is given
-    nodes: list[_Node] = field(default_factory=list)
-    children: dict[int, tuple[int, int]] = field(default_factory=dict)
-    leaves: list[_Node] = field(default_factory=list)  # whose rows do not know it yet
-    bytes_read: int = 0
+    _kept: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.numbers_rows = self.rows is None
-        self.n_bins = self.data.bins.counts
-        categorical = self.data.bins.categorical
-        self.categorical = categorical if categorical.any() else None
-        columns = len(self.n_bins)
-        constraints = self.rules.monotone
-        self.monotone = None if constraints is None else np.array(constraints, dtype=np.int64)
-        self.features = self._drawn(np.arange(columns), self.rules.features_per_tree)
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """An array of this shape with whatever it contains; one of its name has the same memory."""
+        kept = self._kept.get(name)
+        if kept is None or kept.shape[0] < shape[0] or kept.shape[1:] != shape[1:]:
+            kept = self._kept[name] = np.empty(shape, dtype=dtype)
+        return kept if len(kept) == shape[0] else kept[: shape[0]]
 
-    def _drawn(self, features: NDArray[np.intp], size: int | None) -> NDArray[np.intp]:
-        if size is None or size >= len(features):
-            return features
-        return np.sort(self.rng.choice(features, size, replace=False))
+    def longer(self, name: str, rows: int) -> NDArray[Any]:
+        """The array of this name, of at least so many rows, with what it contains."""
+        old = self._kept[name]
+        if len(old) < rows:
+            self._kept[name] = np.empty((rows, *old.shape[1:]), dtype=old.dtype)
+            self._kept[name][: len(old)] = old
+        return self._kept[name]
 
-    def count_histograms(self, nodes: list[_Node]) -> None:
-        """Histograms of these nodes over all shards."""
-        self.bytes_read += sum(node.size for node in nodes) * len(self.n_bins)
-        found = sums_of_all(self._histograms(nodes), self.comm)
-        for node, hist in zip(nodes, found, strict=True):
-            node.hist = hist
 
-    def _histograms(self, nodes: list[_Node]) -> list[NDArray[np.int64]]:
-        """The histograms of this shard's rows; with no list of rows the one node has them all."""
-        data, r, rows = self.data, self.rewards, self.rows
-        lists = None if rows is None else [rows[node.start : node.stop] for node in nodes]
-        if r.labels is not None:
-            by_column = None if data.mapped else data.by_column
-            return class_histograms(data.by_row, by_column, lists, r.cells, r.labels, self.threads)
-        if lists is None:
-            lists = [np.arange(data.rows, dtype=ROW)]
-        return reward_histograms(data.by_row, lists, r.cells, self.threads)
+_MOST_AT_FIRST = 6  # levels that there is memory for at first
 
-    def root(self) -> _Node:
-        size = self.data.rows if self.rows is None else len(self.rows)
-        node = _Node(0, 0, 0, size, np.empty(0, dtype=np.int64), 0.0, 0)
-        self.count_histograms([node])
-        assert node.hist is not None
-        if self.rewards.classes == 0:
-            node.sums = node.hist[0].sum(axis=1)
-        else:
-            node.sums = node.hist[0].sum(axis=0)[: self.rewards.classes + 1]
-        node.weight, node.count = self.read(node.sums)
-        self.limits = Limits(
-            self.rewards.count_bits,
-            self.rewards.classes,
-            SIGN if self.rules.votes else REAL,
-            max(self.rules.min_samples_leaf, 1),
-            self.rules.min_weight_fraction_leaf * node.weight,
-        )
-        self.nodes.append(node)
-        return node
 
-    def read(self, sums: NDArray[np.int64]) -> tuple[float, int]:
-        """The weight and the count in a node's sums."""
-        cells, bits = sums.tolist(), self.rewards.count_bits
-        cell = cells[0] + cells[1] if self.rewards.classes == 0 else cells[-1]
-        return float(cell >> bits), cell & ((1 << bits) - 1)
+def _memory(
+    plan: _Plan, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
+    parts: int, leaf_of: NDArray[np.int32], work: Workspace,
+) -> _Nodes:  # fmt: skip
+    """A tree of one node, and the memory for its growth."""
+    slots, most = 1 << min(plan.max_depth - 1, _MOST_AT_FIRST - 1), 1 << _MOST_AT_FIRST + 1
+    if plan.max_leaf_nodes > 0:
+        slots = min(plan.max_leaf_nodes, 1 << _MOST_AT_FIRST)
+    if rows is None:
+        order = work.array("order", (2, n), ROW_INDEX)
+    else:
+        order = np.empty((2, n), dtype=ROW_INDEX)
+        order[0] = rows
+    growing = _Nodes(
+        np.zeros(_STATE, dtype=np.int64),
+        work.array("nodes", (most,), NODE),
+        work.array("sums", (most, channels), CELL),
+        work.array("left", (most, channels), CELL),
+        work.array("go_left", (most, N_BINS), np.bool_),
+        work.array("pending", (most,), np.int64),
+        work.array("free", (slots,), np.int64),
+        work.array("hists", (slots, cells), CELL),
+        work.array("parts", (parts, cells), CELL),
+        order,
+        leaf_of,
+    )
+    growing.nodes[0] = (0, 0, n, 0, 0, 0, -1, -1, -1, 0.0, -1.0, 1.0, 0.0)
+    growing.pending[0] = 0
+    growing.free[: slots - 1] = np.arange(slots - 1, 0, -1)
+    growing.state[[_NODES, _PENDING, _FREE]] = 1, 1, slots - 1
+    growing.state[_UNLISTED] = rows is None
+    growing.state[_DIVISIONS] = plan.max_leaf_nodes - 1
+    return growing
 
-    def may_split(self, node: _Node) -> bool:
-        deep = self.rules.max_depth is not None and node.depth >= self.rules.max_depth
-        return not deep and node.count >= 2 * self.limits.min_count
 
-    def search(self, nodes: list[_Node]) -> None:
-        """The best split of each node that has its histogram; nodes without one become leaves."""
-        # drawn for leaves of too few rows too: what later nodes draw must not depend on how many rows there
-        # are, or a row of weight two would not be the row twice
-        drawn = [self._drawn(self.features, self.rules.features_per_node) for _ in nodes]
-        known = [
-            (node, features)
-            for node, features in zip(nodes, drawn, strict=True)
-            if node.hist is not None
-        ]
-        self._search(known, self.limits)
-        if self.limits.criterion == SIGN:
-            # no single split may change a vote, but one may prepare another that does
-            more = [
-                (node, features)
-                for node, features in known
-                if node.split is None and self._levels_below(node) > 1
-            ]
-            self._search(more, self.limits._replace(criterion=REAL))
-        for node in nodes:
-            if node.split is None:
-                self.leaves.append(node)
+def _with_more_room(growing: _Nodes, work: Workspace) -> _Nodes:
+    """The same, with memory for the children of all nodes that may be divided."""
+    level = int(growing.state[_NODES] - growing.state[_FIRST])
+    most = max(len(growing.nodes), 2 * int(growing.state[_NODES] + 2 * level))
+    slots, free = len(growing.hists), int(growing.state[_FREE])
+    more = max(level - free, slots) if free < level else 0
+    names = ("nodes", "sums", "left", "go_left", "pending")
+    longer = {name: work.longer(name, most) for name in names}
+    longer |= {name: work.longer(name, slots + more) for name in ("free", "hists")}
+    added = len(longer["hists"]) - slots
+    longer["free"][free : free + added] = np.arange(slots + added - 1, slots - 1, -1)
+    growing.state[_FREE] += added
+    return growing._replace(**longer)
 
-    def _search(self, nodes: list[tuple[_Node, NDArray[np.intp]]], limits: Limits) -> None:
-        """The best split of each node over the features drawn for it, the first of equals."""
 
-        def work(j: int, a: int, b: int) -> Split:
-            node, features = nodes[j]
-            left, go_left = np.empty_like(node.sums), np.empty(N_BINS, dtype=bool)
-            gain, feature, bin = find_split(
-                node.hist, node.sums, features[a:b], self.n_bins, self.categorical, self.monotone,
-                limits, node.low, node.high, limits.classes or None, left, go_left,
-            )  # fmt: skip
-            return Split(gain, feature, bin, left, go_left)
-
-        by_column = Threads(self.threads.count, block=1)
-        found = by_column.over_many([len(features) for _, features in nodes], work, _WORTH)
-        for (node, _), splits in zip(nodes, found, strict=True):
-            noise = 1e-12 * node.weight
-            real = [split for split in splits if split.feature >= 0 and split.gain > noise]
-            node.split = max(real, key=lambda split: split.gain, default=None)
-
-    def _levels_below(self, node: _Node) -> float:
-        return math.inf if self.rules.max_depth is None else self.rules.max_depth - node.depth
-
-    def divide(self, nodes: list[_Node], last: bool = False) -> list[tuple[_Node, _Node, _Node]]:
-        """Nodes with their children; with `last` these are leaves, and rows only learn their number."""
-        cuts = []
-        for node in nodes:
-            assert node.split is not None
-            column = self.data.by_column[node.split.feature]
-            cuts.append(Cut(node.start, node.stop, column, node.split.go_left))
-        lefts = [0] * len(nodes)
-        if not last:
-            if self.rows is None:
-                self.rows = np.arange(self.data.rows, dtype=ROW)
-            lefts = divide_rows(self.rows, cuts, self.threads)
-        elif self.numbers_rows:
-            number_rows(self.rows, cuts, len(self.nodes), self.leaf_of, self.threads)
-        return [
-            (node, *self._children(node, left)) for node, left in zip(nodes, lefts, strict=True)
-        ]
-
-    def _children(self, node: _Node, rows_left: int) -> tuple[_Node, _Node]:
-        assert node.split is not None
-        id, depth, cut = len(self.nodes), node.depth + 1, node.start + rows_left
-        sums, rest, ends = node.split.left, node.sums - node.split.left, (node.low, node.high)
-        left = _Node(id, depth, node.start, cut, sums, *self.read(sums), None, *ends)
-        right = _Node(id + 1, depth, cut, node.stop, rest, *self.read(rest), None, *ends)
-        self._bound(node, left, right)
-        self.nodes += [left, right]
-        self.children[node.id] = id, id + 1
-        return left, right
-
-    def _bound(self, node: _Node, left: _Node, right: _Node) -> None:
-        """Keep later splits below a constrained one on their own side of its middle."""
-        assert node.split is not None
-        constraint = 0 if self.monotone is None else int(self.monotone[node.split.feature])
-        if constraint == 0:
-            return
-        middle = 0.5 * (self.answer(left) + self.answer(right))
-        if constraint > 0:
-            left.high, right.low = middle, middle
-        else:
-            left.low, right.high = middle, middle
-
-    def answer(self, node: _Node) -> float:
-        bits = self.rewards.count_bits
-        reward = float((int(node.sums[1]) >> bits) - (int(node.sums[0]) >> bits))
-        value = reward / node.weight if node.weight > 0.0 else 0.0
-        return min(max(value, node.low), node.high)
-
-    def give_histograms(self, families: list[tuple[_Node, _Node, _Node]]) -> None:
-        """Histograms of the children that may be split: count the smaller, subtract for the other.
-
-        Which is smaller is a question of all shards, so that all count the same nodes.
-        """
-        divided = []
-        for node, *children in families:
-            small, large = sorted(children, key=lambda child: child.count)
-            if self.may_split(large):  # where the smaller may be, so may the other
-                divided.append((node, small, large))
-        self.count_histograms([small for _, small, _ in divided])
-        for node, small, large in divided:
-            assert node.hist is not None
-            assert small.hist is not None
-            node.hist -= small.hist
-            large.hist = node.hist
-        for node, _, _ in families:
-            node.hist = None
-
-    def run(self) -> None:
-        if self.rules.max_leaf_nodes is None:
-            self._level_by_level()
-        else:
-            self._best_first(self.rules.max_leaf_nodes)
-        if len(self.nodes) == 1:
-            self.leaf_of.fill(0)
-        elif self.numbers_rows and self.rows is not None:
-            leaves = [(node.start, node.stop, node.id) for node in self.leaves]
-            number_leaves(self.rows, leaves, self.leaf_of, self.threads)
-
-    def _level_by_level(self) -> None:
-        level = [self.root()]
-        while level:
-            last = self._levels_below(level[0]) == 1
-            self.search(level)
-            families = self.divide([node for node in level if node.split is not None], last)
-            if last:
-                return
-            self.give_histograms(families)
-            level = [child for _, *children in families for child in children]
-
-    def _best_first(self, leaves: int) -> None:
-        queue: list[tuple[float, int]] = []
-
-        def consider(nodes: list[_Node]) -> None:
-            self.search(nodes)
-            for node in nodes:
-                if node.split is not None:
-                    heapq.heappush(queue, (-node.split.gain, node.id))
-
-        consider([self.root()])
-        for missing in range(leaves - 1, 0, -1):
-            if not queue:
-                break
-            best = self.nodes[heapq.heappop(queue)[1]]
-            families = self.divide([best], last=missing == 1)
-            if missing > 1:
-                self.give_histograms(families)
-                consider(list(families[0][1:]))
-        self.leaves += [self.nodes[id] for _, id in queue]
+def _drawn(
+    features: NDArray[np.intp], size: int | None, rng: np.random.RandomState
+) -> NDArray[np.intp]:
+    if size is None or size >= len(features):
+        return features
+    return np.sort(rng.choice(features, size, replace=False))
 
 
 class Grown(NamedTuple):
@@ -348,18 +527,82 @@ def grow(
     threads: Threads,
     rng: np.random.RandomState,
     comm: Communicator | None = None,
-    room: NDArray[np.int32] | None = None,
+    work: Workspace | None = None,
 ) -> Grown:
     """Grow a tree on the shown rows.
 
-    If all rows are shown their leaves come from growing, into `room` if given; otherwise all must go down
-    the tree, column by column, which is cheaper than to tell the hidden ones apart.
+    If all rows are shown their leaves come from growing; otherwise all must go down the tree, column by column,
+    which is cheaper than to tell the hidden ones apart.
     """
-    if room is None:
-        room = np.empty(data.rows if rows is None else 0, dtype=ROW)
-    shown, comm = None if rows is None else rows.astype(ROW), comm or SerialCommunicator()
-    growth = _Growth(data, rewards, shown, rules, threads, rng, comm, room)
-    growth.run()
-    tree = Tree.from_growth(growth.nodes, growth.children, data.bins, growth)
-    leaves = growth.leaf_of if rows is None else None
-    return Grown(tree, leaves, growth.bytes_read)
+    comm, work, grain = comm or SerialCommunicator(), work or Workspace(), layout.GRAIN
+    n, columns = data.rows if rows is None else len(rows), data.shape[1]
+    several = rewards.labels is None
+    width = rewards.cells.shape[1] if several else 2
+    cells = columns * ROOM * width
+    way = LISTED
+    if rows is None and not several and n >= grain.tall:
+        way = IN_ORDER if data.mapped else STRIPS
+    per_row = columns * (width if several else 1)
+    per_node = rules.features_per_node
+    features = _drawn(np.arange(columns), rules.features_per_tree, rng)
+    draws = per_node is not None and per_node < len(features)
+    plan = _Plan(
+        _DEPTH_UNLIMITED if rules.max_depth is None else rules.max_depth,
+        rules.max_leaf_nodes or 0,
+        max(rules.min_samples_leaf, 1),
+        float(rules.min_weight_fraction_leaf),
+        rules.votes,
+        rewards.count_bits,
+        rewards.classes,
+        way,
+        draws or comm.size > 1,
+        comm.size > 1,
+        rows is None,
+        grain.rows,
+        -(-grain.values // per_row),
+    )
+    bins = data.bins
+    searched = Searched(
+        bins.counts,
+        bins.categorical if bins.has_categories else None,
+        None if rules.monotone is None else np.array(rules.monotone, dtype=np.int64),
+        rewards.classes or None,
+    )
+    worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
+    counted = Counted(data.by_row, data.by_column, *worth)
+    leaf_of = np.empty(n if rows is None else 0, dtype=ROW)
+    parts = most_parts(threads.count, n * per_row, grain.values)
+    growing = _memory(
+        plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of, work
+    )
+    state, drawn = growing.state, features[None]
+    while True:
+        threads.run(grow_levels, counted, growing, searched, drawn, plan)
+        if state[_PHASE] == _DONE:
+            break
+        if state[_PHASE] == _SEARCH:
+            growing = _with_more_room(growing, work)
+            continue
+        if comm.size > 1:
+            _exchange(growing, comm)
+        if (
+            draws
+        ):  # for leaves of too few rows too: what later nodes draw must not depend on how many rows
+            # there are, or a row of weight two would not be the row twice
+            level = range(int(state[_NODES] - state[_FIRST]))
+            drawn = np.array([_drawn(features, per_node, rng) for _ in level])
+        state[_PHASE] = _SUBTRACT if comm.size > 1 else _SEARCH
+    size = int(state[_NODES])
+    tree = Tree.from_growth(
+        growing.nodes[:size], growing.sums[:size], growing.go_left[:size], bins, rules.votes,
+        rewards.count_bits, rewards.classes,
+    )  # fmt: skip
+    return Grown(tree, leaf_of if rows is None else None, int(state[_COUNTED]) * columns)
+
+
+def _exchange(growing: _Nodes, comm: Communicator) -> None:
+    """Sum the histograms that were just counted over all shards."""
+    slots = growing.nodes["slot"][growing.pending[: growing.state[_PENDING]]].tolist()
+    found = sums_of_all([growing.hists[slot] for slot in slots], comm)
+    for slot, hist in zip(slots, found, strict=True):
+        growing.hists[slot] = hist

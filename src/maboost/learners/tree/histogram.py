@@ -1,12 +1,16 @@
-"""Histograms by feature, class and bin: sums of the cells of rows (:mod:`maboost.learners.tree.packing`)."""
+"""Histograms by feature, class and bin: sums of the cells of rows (:mod:`maboost.learners.tree.packing`).
+
+A histogram is a flat array, by feature, class and bin for two classes, by feature, bin and channel for more.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.learners.tree.layout import CELL, ROOM, ROW
-from maboost.runtime.crew import take_next
+from maboost.learners.tree.layout import ROOM
 from maboost.runtime.instructions import (
     add,
     add_eight,
@@ -16,9 +20,9 @@ from maboost.runtime.instructions import (
     prefetch,
 )
 from maboost.runtime.kernels import kernel
-from maboost.runtime.threads import Threads
+from maboost.runtime.parallel import parallel_for, slots
 
-__all__ = ["class_histograms", "reward_histograms"]
+__all__ = ["IN_ORDER", "LISTED", "STRIPS", "Counted", "count_nodes", "cut", "most_parts"]
 
 _AHEAD = 8  # rows from the one being added to the one being fetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
@@ -26,8 +30,23 @@ _WIDE = 64  # columns of a row that are read in one go: a cache line or two
 _SHORT = 1 << 10  # rows whose pages stay in memory from piece to piece, however little there is
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _BYTE, _EIGHT = np.uint64(255), np.uint64(8)
-_TALL = 1 << 12  # rows of a table that is worth reading by column
-_WORTH = 1 << 18  # values that are worth a thread and a histogram of its own
+
+# How the rows of a node are read. All rows are read by column, since the sums being added to are then few,
+# or row by row in their order, from a file; some rows by row, since a row is a cache line or two.
+LISTED, STRIPS, IN_ORDER = 0, 1, 2
+
+
+class Counted(NamedTuple):
+    """What is counted: the bins of all rows by row and by column, and what each row is worth.
+
+    `cells` (n,) and `labels` (n,) for two classes, `rewards` (n, channels) for more; the others are None.
+    """
+
+    by_row: NDArray[np.uint8]
+    by_column: NDArray[np.uint8]
+    cells: NDArray[np.int64] | None
+    labels: NDArray[np.uint8] | None
+    rewards: NDArray[np.int64] | None
 
 
 @kernel
@@ -50,12 +69,12 @@ def _add_row(sums, own, flat, start, size, value):
 
 
 @kernel
-def _add_classes_by_row(binned, cells, labels, hist):
-    """All rows, each of them once from the first to the last: for rows that are mapped from a file."""
-    n, columns = binned.shape
-    flat, sums = binned.reshape(-1), hist.reshape(-1)
-    for i in range(n):
-        _add_row(sums, np.intp(labels[i]) * ROOM, flat, i * columns, columns, cells[i])
+def _add_classes_by_row(binned, start, stop, cells, labels, hist):
+    """Rows from `start` to `stop`, each of them once and in order: for rows that are mapped from a file."""
+    columns = binned.shape[1]
+    flat = binned.reshape(-1)
+    for i in range(start, stop):
+        _add_row(hist, np.intp(labels[i]) * ROOM, flat, i * columns, columns, cells[i])
 
 
 @kernel(inline="always")
@@ -70,18 +89,15 @@ def _add_five(sums, label, first, second, third, fourth, fifth, value):
 
 
 @kernel
-def _add_classes(by_column, taken, cells, labels, hist):
-    """Whole strips of rows, as long as there are some left to take.
+def _add_classes(by_column, start, stop, cells, labels, hist):
+    """Rows from `start` to `stop`, a strip at a time.
 
     The sums of five columns stay in the first cache, and the cells of a strip in the second.
     """
     columns, n = by_column.shape
-    flat, sums = by_column.reshape(-1), hist.reshape(-1)
-    while True:
-        a = take_next(taken, _STRIP)
-        if a >= n:
-            return
-        b = min(a + _STRIP, n)
+    flat, sums = by_column.reshape(-1), hist
+    for a in range(start, stop, _STRIP):
+        b = min(a + _STRIP, stop)
         cell, label = cells[a:b], labels[a:b]
         whole = cell.size // 8 * 8
         for j in range(0, columns - 4, 5):
@@ -117,7 +133,7 @@ def _add_classes_at(binned, rows, cells, labels, hist):
     All pieces of a strip of rows before the next strip: rows that are mapped from a file are read once.
     """
     columns = binned.shape[1]
-    flat, sums = binned.reshape(-1), hist.reshape(-1)
+    flat, sums = binned.reshape(-1), hist
     for a in range(0, rows.size, _SHORT):
         strip = rows[a : a + _SHORT]
         for first in range(0, columns, _WIDE):
@@ -139,7 +155,7 @@ def _add_classes_at(binned, rows, cells, labels, hist):
 def _add_rewards_at(binned, rows, rewards, hist):
     """Channels come in fours; four or eight, the usual numbers, are told to the compiler."""
     columns, channels = binned.shape[1], rewards.shape[1]
-    flat, cells, sums = binned.reshape(-1), rewards.reshape(-1), hist.reshape(-1)
+    flat, cells, sums = binned.reshape(-1), rewards.reshape(-1), hist
     for k in range(rows.size):
         if k + _AHEAD < rows.size:
             later = np.intp(rows[k + _AHEAD])
@@ -163,64 +179,136 @@ def _add_rewards_at(binned, rows, rewards, hist):
                     add_four(sums, at + c, cells, row * channels + c)
 
 
-def _summed(parts: list[NDArray[np.int64]], shape: tuple[int, int, int]) -> NDArray[np.int64]:
-    if not parts:
-        return np.zeros(shape, dtype=CELL)
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return total
+@kernel
+def cut(nodes, ids, threads, each, least):
+    """Cut the rows of some nodes into pieces (node, start, stop), each node into pieces of equal size.
 
-
-def class_histograms(
-    by_row: NDArray[np.uint8],
-    by_column: NDArray[np.uint8] | None,
-    nodes: list[NDArray[np.int32]] | None,
-    cells: NDArray[np.int64],
-    labels: NDArray[np.uint8],
-    threads: Threads,
-) -> list[NDArray[np.int64]]:
-    """Cells summed by (feature, class, bin) over the listed rows of each node, or one of all rows.
-
-    All rows are read by column where `by_column` is given, since the sums being added to are then few;
-    some rows by row, since a row is a cache line or two. (A short table is read by row in any case: it
-    would not make up for the time it takes to compile or load another kernel.)
+    About `each` pieces a thread, of at least `least` rows, and one for every node. A single thread has one
+    piece a node.
     """
-    if len(labels) < _TALL:
-        by_column = None
-        if nodes is None:
-            nodes = [np.arange(len(labels), dtype=ROW)]
-    shape, taken = (by_row.shape[1], 2, ROOM), np.zeros(1, dtype=np.int64)
+    rows = 0
+    for id in ids:
+        rows += nodes[id].stop - nodes[id].start
+    size = max(rows if threads == 1 else -(-rows // (each * threads)), least, 1)
+    total = 0
+    for id in ids:
+        total += max(-(-(nodes[id].stop - nodes[id].start) // size), 1)
+    pieces = np.empty((total, 3), dtype=np.int64)
+    k = 0
+    for id in ids:
+        start, rows = nodes[id].start, nodes[id].stop - nodes[id].start
+        parts = max(-(-rows // size), 1)
+        for j in range(parts):
+            pieces[k, 0] = id
+            pieces[k, 1] = start + rows * j // parts
+            pieces[k, 2] = start + rows * (j + 1) // parts
+            k += 1
+    return pieces
 
-    def work(j: int, a: int, b: int) -> NDArray[np.int64]:
-        hist = np.zeros(shape, dtype=CELL)
-        if nodes is None and by_column is not None:
-            _add_classes(by_column, taken, cells, labels, hist)
-        elif nodes is None:
-            _add_classes_by_row(by_row[a:b], cells[a:b], labels[a:b], hist)
+
+_RUNS = 2  # a thread
+
+
+def most_parts(threads: int, values: int, least: int) -> int:
+    """Return how many histograms of parts of nodes there are at most, for so many values to count."""
+    return 0 if threads == 1 else min(2 * _RUNS * threads, 2 * (values // least + 1))
+
+
+@kernel
+def _count_run(
+    by_row, by_column, cells, labels, rewards, order, nodes, runs, owners, hists, parts, way,
+    unlisted, chunk, slot,
+):  # fmt: skip
+    """Count a run of rows into the histogram of its node, or into one of its own."""
+    id, a, b = runs[chunk, 0], runs[chunk, 1], runs[chunk, 2]
+    hist = hists[nodes[id].slot] if owners[chunk] < 0 else parts[owners[chunk]]
+    hist[:] = 0
+    rows = order[nodes[id].side][a:b]
+    if way == LISTED and unlisted:
+        for j in range(rows.size):
+            rows[j] = a + j
+    if rewards is not None:
+        _add_rewards_at(by_row, rows, rewards, hist)
+    if labels is not None:
+        if way == STRIPS:
+            _add_classes(by_column, a, b, cells, labels, hist)
+        elif way == IN_ORDER:
+            _add_classes_by_row(by_row, a, b, cells, labels, hist)
         else:
-            _add_classes_at(by_row, nodes[j][a:b].view(np.uint32), cells, labels, hist)
-        return hist
-
-    worth = -(-_WORTH // by_row.shape[1])
-    sizes = [len(labels)] if nodes is None else [len(rows) for rows in nodes]
-    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, worth)]
+            _add_classes_at(by_row, rows, cells, labels, hist)
 
 
-def reward_histograms(
-    binned: NDArray[np.uint8],
-    nodes: list[NDArray[np.int32]],
-    rewards: NDArray[np.int64],
-    threads: Threads,
-) -> list[NDArray[np.int64]]:
-    """Reward cells (n, channels) summed by (feature, bin, channel) over the listed rows of each node."""
-    shape = (binned.shape[1], ROOM, rewards.shape[1])
+@kernel
+def sibling_of(id):
+    """The other child of the parent; children are numbered in pairs from 1 on."""
+    return id + 1 if id % 2 == 1 else id - 1
 
-    def work(j: int, a: int, b: int) -> NDArray[np.int64]:
-        hist = np.zeros(shape, dtype=CELL)
-        _add_rewards_at(binned, nodes[j][a:b].view(np.uint32), rewards, hist)
-        return hist
 
-    worth = -(-_WORTH // (binned.shape[1] * rewards.shape[1]))
-    sizes = [len(rows) for rows in nodes]
-    return [_summed(parts, shape) for parts in threads.over_many(sizes, work, worth)]
+@kernel
+def _fold_cells(nodes, ids, firsts, owners, hists, parts, subtract, pieces, chunk, slot):
+    """Sum the runs of a node over some cells, and subtract them from the parent's for the sibling."""
+    j, piece = chunk // pieces, chunk % pieces
+    id = ids[j]
+    a, b = hists.shape[1] * piece // pieces, hists.shape[1] * (piece + 1) // pieces
+    total = hists[nodes[id].slot][a:b]
+    if firsts[j + 1] - firsts[j] > 1:
+        first = parts[owners[firsts[j]]][a:b]
+        for k in range(total.size):
+            total[k] = first[k]
+        for run in range(firsts[j] + 1, firsts[j + 1]):
+            part = parts[owners[run]][a:b]
+            for k in range(total.size):
+                total[k] += part[k]
+    if subtract and id > 0:
+        other = hists[nodes[sibling_of(id)].slot][a:b]
+        for k in range(total.size):
+            other[k] -= total[k]
+
+
+@kernel
+def fold(team, nodes, ids, firsts, owners, hists, parts, subtract):
+    """:func:`_fold_cells` for all nodes and cells."""
+    pieces = 1 if slots(team) == 1 else max(4 * slots(team) // ids.size, 1)
+    args = (nodes, ids, firsts, owners, hists, parts, subtract, pieces)
+    parallel_for(team, ids.size * pieces, _fold_cells, args)
+
+
+@kernel
+def count_nodes(team, counted, order, nodes, ids, hists, parts, way, unlisted, subtract, least):
+    """Count the histograms of some nodes, into their slots of `hists`.
+
+    Parameters
+    ----------
+    order
+        Two lists of rows; each node has a slice of one of them.
+    parts
+        Memory for :func:`most_parts` more histograms.
+    way
+        How rows are read.
+    unlisted
+        Whether the lists of rows are not filled yet. Rows that are read by list are listed then.
+    subtract
+        Whether the slots of the siblings hold the histograms of the parents, from which those of the nodes
+        are to be subtracted.
+    least
+        Rows that are worth a run of their own.
+    """
+    runs = cut(nodes, ids, slots(team), _RUNS, least)
+    owners = np.empty(len(runs), dtype=np.int64)
+    firsts = np.empty(ids.size + 1, dtype=np.int64)
+    run, used = 0, 0
+    for j in range(ids.size):
+        firsts[j] = run
+        alone = run + 1 == len(runs) or runs[run + 1, 0] != ids[j]
+        while run < len(runs) and runs[run, 0] == ids[j]:
+            owners[run] = -1 if alone else used
+            used += not alone
+            run += 1
+    firsts[ids.size] = run
+    args = (
+        counted.by_row, counted.by_column, counted.cells, counted.labels, counted.rewards, order,
+        nodes, runs, owners, hists, parts, way, unlisted,
+    )  # fmt: skip
+    parallel_for(team, len(runs), _count_run, args)
+    if used > 0 or (subtract and ids[0] > 0):
+        fold(team, nodes, ids, firsts, owners, hists, parts, subtract)

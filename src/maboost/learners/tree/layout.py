@@ -1,6 +1,8 @@
-"""The one home of dtypes and sizes that the tree stages share, and why they are what they are."""
+"""Types and sizes that the stages of the tree share, with the reasons for them."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,5 +20,52 @@ ROOM = N_BINS + 20
 # the low ones. One add a cell gives both, and integer sums are the same for any order of rows.
 CELL = np.int64
 
-# Rows are numbered in 32 bits: half the memory traffic of the partition passes.
+# Rows are numbered in 32 bits: half the memory traffic of the partition passes. Leaves are signed numbers;
+# lists of rows are unsigned, so that a kernel need not check for negative indices.
 ROW = np.int32
+ROW_INDEX = np.uint32
+
+# A node of a tree while it grows. Its rows are `start` to `stop` of list number `side` of two, in rising
+# order. `count` is over all shards, `weight` is in the units of cells, answers are bounded by `low` and
+# `high`. `slot` is where its histogram is kept, -1 if there is none. `feature` is -1 until a split is found,
+# `bin` is the last bin that goes left (numbers only), `left` is the left child, -1 until the node is divided;
+# the right child follows it.
+NODE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "depth",
+            "start",
+            "stop",
+            "side",
+            "count",
+            "slot",
+            "feature",
+            "bin",
+            "left",
+        )
+    ]
+    + [(name, np.float64) for name in ("weight", "low", "high", "gain")],
+    align=True,
+)
+
+
+class Grain(NamedTuple):
+    """The sizes from which dividing work, or a faster way of doing it, pays. No result depends on them.
+
+    Attributes
+    ----------
+    tall : int
+        Rows of a table that is worth reading by column.
+    values : int
+        Values that are worth a histogram of their own while a node is counted.
+    rows : int
+        Rows that are worth a piece of their own while nodes are divided.
+    """
+
+    tall: int = 1 << 12
+    values: int = 1 << 17
+    rows: int = 1 << 13
+
+
+GRAIN = Grain()

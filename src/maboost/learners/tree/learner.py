@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from maboost.learners.base import Hypothesis, Producer
 from maboost.learners.tree.binning import bin_columns, find_bins
-from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, grow
-from maboost.learners.tree.layout import ROW
+from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, Workspace, grow
 from maboost.learners.tree.packing import (
     Packing,
     channels_of,
@@ -21,7 +20,6 @@ from maboost.learners.tree.packing import (
 )
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
-from maboost.memory import Shelf
 from maboost.runtime.communicator import (
     Communicator,
     SerialCommunicator,
@@ -124,7 +122,7 @@ class TreeProducer(Producer):
         self._held: Resident | None = None
         self._last: tuple[TreeHypothesis, NDArray[np.int32]] | None = None
         self._room: NDArray[np.int64] | None = None
-        self._shelf = Shelf(data.rows, ROW)
+        self._workspace = Workspace()
         self._all_rows = global_count(data.rows, learner.comm)
 
     @property
@@ -162,7 +160,7 @@ class TreeProducer(Producer):
             rows, weights = some if rows is None else rows[some], weights[some]
             rewards = None if rewards is None else rewards[some]
             copies = None if copies is None else copies[some]
-        learner, room = self.learner, None
+        learner = self.learner
         (total,), (count,) = counted_sums([weights], learner.comm, learner.threads)
         # Where most rows are shown, to read all in their order, with the others empty, is faster. All shards
         # decide alike, so that the bytes they read do not depend on which rows are whose.
@@ -173,8 +171,6 @@ class TreeProducer(Producer):
         packed = self._packed(weights, copies, rows, rewards, table, packing, most)
         if most:
             rows = None
-        if table is self and rows is None:
-            room = self._shelf.array()
         grown = grow(
             table.data,
             packed,
@@ -183,7 +179,7 @@ class TreeProducer(Producer):
             learner.threads,
             random_state,
             learner.comm,
-            room,
+            self._workspace,
         )
         if table is self:
             self.bytes_read += grown.bytes_read
@@ -199,7 +195,7 @@ class TreeProducer(Producer):
         self.bytes_read += self.data.rows * len(np.unique(tree.feature[tree.feature >= 0]))
         if known is not None:
             return known
-        return tree.send_down(self.data.by_column, self.learner.threads, self._shelf.array())
+        return tree.send_down(self.data.by_column, self.learner.threads)
 
     def _packed(
         self,
@@ -215,9 +211,8 @@ class TreeProducer(Producer):
         threads, among = self.learner.threads, table.data.rows
         if self.n_classes == 2:
             cells = self._cells(among)
-            if most and rows is not None:
-                threads.over(among, lambda a, b: cells[a:b].fill(0))
-            pack_weights(weights, packing, threads, cells, rows, copies)
+            clear = most and rows is not None
+            pack_weights(weights, packing, threads, cells, rows, copies, clear)
             return Rewards(cells, table.labels, packing.count_bits)
         assert rewards is not None
         cells = self._cells(among, channels_of(self.n_classes))
@@ -232,10 +227,7 @@ class TreeProducer(Producer):
 
     def training_scores(self, hypothesis: Hypothesis) -> Array:
         answers, leaves = self.training_leaves(hypothesis)
-        scores = np.empty((self.data.rows, *answers.shape[1:]))
-        self.learner.threads.over(
-            self.data.rows, lambda a, b: np.take(answers, leaves[a:b], axis=0, out=scores[a:b])
-        )
+        scores: Array = np.take(answers, leaves, axis=0)
         return scores
 
     def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]]:

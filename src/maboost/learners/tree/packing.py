@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from maboost.learners.tree.layout import CELL
 from maboost.runtime.communicator import Communicator, global_count
 from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
 from maboost.runtime.row_hash import whole_weights
-from maboost.runtime.threads import PICKED, Threads
+from maboost.runtime.threads import Threads
 
 __all__ = ["Packing", "channels_of", "copies_of", "counted_rows", "pack_rewards", "pack_weights"]
 
 Array = NDArray[np.float64]
 
+_LEAST = 1 << 11  # rows of a chunk
 _MOST_COPIES = 255
 _WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
 
@@ -67,12 +69,28 @@ def counted_rows(base: Array, comm: Communicator) -> int:
 
 
 @kernel
-def _pack(weights, copies, rows, per_unit, count_bits, out):
+def _clear_chunk(out, size, chunk, slot):
+    for i in range(chunk * size, min((chunk + 1) * size, out.size)):
+        out[i] = 0
+
+
+@kernel
+def _pack_chunk(weights, copies, rows, per_unit, count_bits, size, out, chunk, slot):
     """`copies` None: each row stands for itself; `rows` None: all, in order."""
-    for i in range(weights.size):
+    for i in range(chunk * size, min((chunk + 1) * size, weights.size)):
         times = np.int64(1 if copies is None else copies[i])
         cell = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + times
         out[i if rows is None else rows[i]] = cell
+
+
+@kernel
+def _pack(team, weights, copies, rows, per_unit, count_bits, clear, out):
+    if clear:
+        chunks, size = chunks_of(team, out.size, _LEAST)
+        parallel_for(team, chunks, _clear_chunk, (out, size))
+    chunks, size = chunks_of(team, weights.size, _LEAST)
+    args = (weights, copies, rows, per_unit, count_bits, size, out)
+    parallel_for(team, chunks, _pack_chunk, args)
 
 
 def pack_weights(
@@ -82,30 +100,29 @@ def pack_weights(
     out: NDArray[np.int64] | None = None,
     rows: NDArray[np.intp] | None = None,
     copies: NDArray[np.uint8] | None = None,
+    clear: bool = False,
 ) -> NDArray[np.int64]:
     """Cells of single rows, into `out` if given: the weight in the high bits and the count in the low ones.
 
-    Those of `rows` go to their places there, and the others are left as they are. A row that stands for
-    several, as `copies` says, weighs and counts exactly as much as they would: rounding must not decide
-    between splits that are equally good.
+    Those of `rows` go to their places there; the others are left as they are, or become zero with `clear`. A
+    row that stands for several, as `copies` says, weighs and counts exactly as much as they would: rounding
+    must not decide between splits that are equally good.
     """
     cells = np.empty(len(weights), dtype=CELL) if out is None else out
     per_unit = 1.0 / packing.unit  # a power of two: exact
-
-    def work(a: int, b: int) -> None:
-        times, some = None if copies is None else copies[a:b], None if rows is None else rows[a:b]
-        place = cells[a:b] if rows is None else cells
-        _pack(weights[a:b], times, some, per_unit, packing.count_bits, place)
-
-    (threads or Threads()).over(len(weights), work, None if rows is None else PICKED)
+    (threads or Threads()).run(
+        _pack, weights, copies, rows, per_unit, packing.count_bits, clear, cells
+    )
     return cells
 
 
 @kernel
-def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
+def _pack_rewards_chunk(
+    rewards, copies, rows, per_unit, count_bits, weights, size, out, chunk, slot
+):
     """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
     classes = rewards.shape[1]
-    for i in range(weights.size):
+    for i in range(chunk * size, min((chunk + 1) * size, weights.size)):
         times, row = np.int64(1 if copies is None else copies[i]), i if rows is None else rows[i]
         for k in range(classes):
             whole = np.int64(np.rint(rewards[i, k] / times * per_unit))
@@ -114,6 +131,13 @@ def _pack_rewards(rewards, copies, rows, per_unit, count_bits, weights, out):
         out[row, classes] = (times * own << count_bits) + times
         for k in range(classes + 1, out.shape[1]):
             out[row, k] = 0
+
+
+@kernel
+def _pack_rewards(team, rewards, copies, rows, per_unit, count_bits, weights, out):
+    chunks, size = chunks_of(team, weights.size, _LEAST)
+    args = (rewards, copies, rows, per_unit, count_bits, weights, size, out)
+    parallel_for(team, chunks, _pack_rewards_chunk, args)
 
 
 def pack_rewards(
@@ -126,15 +150,8 @@ def pack_rewards(
     copies: NDArray[np.uint8] | None = None,
 ) -> None:
     """The same with rewards of several classes, a channel each, before it."""
-
-    def work(a: int, b: int) -> None:
-        times, some = None if copies is None else copies[a:b], None if rows is None else rows[a:b]
-        place = out[a:b] if rows is None else out
-        _pack_rewards(
-            rewards[a:b], times, some, 1.0 / packing.unit, packing.count_bits, weights[a:b], place
-        )
-
-    threads.over(len(weights), work, PICKED)
+    per_unit = 1.0 / packing.unit
+    threads.run(_pack_rewards, rewards, copies, rows, per_unit, packing.count_bits, weights, out)
 
 
 def channels_of(classes: int) -> int:

@@ -1,30 +1,20 @@
 """Rows going down a level of a tree: into the lists of the children, or to the number of a leaf.
 
-All nodes of a level are worked on in one go, so that threads are woken once a level.
+There are two lists of rows. A node that is divided in one piece is divided in its list. The pieces of a
+larger node are divided each by itself, and then copied together into the other list.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
+from maboost.learners.tree.histogram import cut
 from maboost.runtime.kernels import kernel
-from maboost.runtime.threads import Threads
+from maboost.runtime.parallel import parallel_for, slots
 
-__all__ = ["Cut", "divide_rows", "number_leaves", "number_rows"]
+__all__ = ["divide_rows", "number_leaves", "number_rows"]
 
-_WORTH = 1 << 16  # rows that are worth a thread
-
-
-class Cut(NamedTuple):
-    """A node to be split: its place in the list of rows, the column asked, and the bins that go left."""
-
-    start: int
-    stop: int
-    column: NDArray[np.uint8]
-    go_left: NDArray[np.bool_]
+_PIECES = 4  # a thread
 
 
 @kernel
@@ -44,72 +34,95 @@ def _partition(rows, bins, go_left, spare):
 
 
 @kernel
-def _assign(rows, bins, go_left, left, out):
-    right = left + 1
-    for j in range(bins.size if rows is None else rows.size):
-        row = j if rows is None else rows[j]
-        out[row] = right - go_left[bins[row]]
+def _divide_piece(by_column, order, nodes, go_left, pieces, lefts, unlisted, chunk, slot):
+    id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
+    rows, spare = order[nodes[id].side][a:b], order[1 - nodes[id].side][a:b]
+    if unlisted:
+        for j in range(rows.size):
+            rows[j] = a + j
+    lefts[chunk] = _partition(rows, by_column[nodes[id].feature], go_left[id], spare)
 
 
 @kernel
-def _fill(rows, number, out):
-    for j in range(rows.size):
-        out[rows[j]] = number
+def _move_piece(order, nodes, pieces, lefts, places, chunk, slot):
+    """Copy the two parts of a piece to their places in the other list."""
+    if places[chunk, 0] < 0:
+        return
+    id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
+    here, there = order[nodes[id].side], order[1 - nodes[id].side]
+    left, right = places[chunk, 0], places[chunk, 1]
+    for j in range(lefts[chunk]):
+        there[left + j] = here[a + j]
+    for j in range(b - a - lefts[chunk]):
+        there[right + j] = here[a + lefts[chunk] + j]
 
 
-def divide_rows(rows: NDArray[np.int32], cuts: list[Cut], threads: Threads) -> list[int]:
-    """Stable, in place: of each node the rows that go left come first. Returns how many do."""
-    unsigned = rows.view(np.uint32)  # nothing to check before it is used as a place
+@kernel
+def divide_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, found):
+    """Divide the rows of some nodes stably: those that go left come first.
 
-    def work(j: int, a: int, b: int) -> tuple[int, int, int]:
-        start, _, column, go_left = cuts[j]
-        spare = np.empty(b - a, dtype=np.uint32)
-        left = int(_partition(unsigned[start + a : start + b], column, go_left, spare))
-        return start + a, start + a + left, start + b
-
-    parts = threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)
-    return [_joined(rows, pieces) for pieces in parts]
-
-
-def _joined(rows: NDArray[np.int32], pieces: list[tuple[int, int, int]]) -> int:
-    """One node whose pieces (start, cut, stop) were divided each by itself. Returns how many go left."""
-    if len(pieces) > 1:  # what goes left of the first piece and right of the last is in its place
-        lefts = [rows[a:cut] for a, cut, _ in pieces[1:]]
-        rights = [rows[cut:b] for _, cut, b in pieces[:-1]]
-        rows[pieces[0][1] : pieces[-1][1]] = np.concatenate([*lefts, *rights])
-    return sum(cut - a for a, cut, _ in pieces)
-
-
-def number_rows(
-    rows: NDArray[np.int32] | None,
-    cuts: list[Cut],
-    first: int,
-    leaf_of: NDArray[np.int32],
-    threads: Threads,
-) -> None:
-    """Tell rows the numbers of their leaves, two a node from `first` on; `rows` None: all, in order."""
-
-    def work(j: int, a: int, b: int) -> None:
-        start, _, column, go_left = cuts[j]
-        if rows is None:
-            _assign(None, column[a:b], go_left, first + 2 * j, leaf_of[a:b])
-        else:
-            some = rows[start + a : start + b].view(np.uint32)
-            _assign(some, column, go_left, first + 2 * j, leaf_of)
-
-    threads.over_many([cut.stop - cut.start for cut in cuts], work, _WORTH)
+    `unlisted` says that the lists are not filled yet: then all rows are in the one node. Of each node, `found`
+    becomes how many go left and the list that holds them afterwards.
+    """
+    pieces = cut(nodes, ids, slots(team), _PIECES, least)
+    lefts = np.empty(len(pieces), dtype=np.int64)
+    args = (by_column, order, nodes, go_left, pieces, lefts, unlisted)
+    parallel_for(team, len(pieces), _divide_piece, args)
+    places = np.empty((len(pieces), 2), dtype=np.int64)
+    first, several = 0, False
+    for j in range(ids.size):
+        id = ids[j]
+        last, left = first, 0
+        while last < len(pieces) and pieces[last, 0] == id:
+            left += lefts[last]
+            last += 1
+        found[j, 0], found[j, 1] = left, nodes[id].side
+        places[first, 0] = -1
+        if last - first > 1:
+            several = True
+            found[j, 1] = 1 - nodes[id].side
+            to_left, to_right = nodes[id].start, nodes[id].start + left
+            for k in range(first, last):
+                places[k, 0], places[k, 1] = to_left, to_right
+                to_left += lefts[k]
+                to_right += pieces[k, 2] - pieces[k, 1] - lefts[k]
+        first = last
+    if several:
+        parallel_for(team, len(pieces), _move_piece, (order, nodes, pieces, lefts, places))
 
 
-def number_leaves(
-    rows: NDArray[np.int32],
-    leaves: list[tuple[int, int, int]],
-    leaf_of: NDArray[np.int32],
-    threads: Threads,
-) -> None:
-    """Tell the rows of leaves (start, stop, number) their numbers."""
+@kernel
+def _number_piece(by_column, order, nodes, go_left, pieces, leaf_of, unlisted, chunk, slot):
+    id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
+    right = nodes[id].left + 1
+    bins, goes = by_column[nodes[id].feature], go_left[id]
+    if unlisted:
+        for row in range(a, b):
+            leaf_of[row] = right - goes[bins[row]]
+    else:
+        rows = order[nodes[id].side]
+        for j in range(a, b):
+            leaf_of[rows[j]] = right - goes[bins[rows[j]]]
 
-    def work(j: int, a: int, b: int) -> None:
-        start, _, number = leaves[j]
-        _fill(rows[start + a : start + b].view(np.uint32), number, leaf_of)
 
-    threads.over_many([stop - start for start, stop, _ in leaves], work, _WORTH)
+@kernel
+def number_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, leaf_of):
+    """Tell the rows of some nodes which child they go to."""
+    pieces = cut(nodes, ids, slots(team), _PIECES, least)
+    args = (by_column, order, nodes, go_left, pieces, leaf_of, unlisted)
+    parallel_for(team, len(pieces), _number_piece, args)
+
+
+@kernel
+def _fill_piece(order, nodes, pieces, leaf_of, chunk, slot):
+    id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
+    rows = order[nodes[id].side]
+    for j in range(a, b):
+        leaf_of[rows[j]] = id
+
+
+@kernel
+def number_leaves(team, order, nodes, ids, least, leaf_of):
+    """Tell the rows of some leaves the number of their leaf."""
+    pieces = cut(nodes, ids, slots(team), _PIECES, least)
+    parallel_for(team, len(pieces), _fill_piece, (order, nodes, pieces, leaf_of))

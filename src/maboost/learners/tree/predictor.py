@@ -64,29 +64,37 @@ class Tree:
 
     @classmethod
     def from_growth(
-        cls, nodes: list[Any], children: dict[int, tuple[int, int]], bins: Bins, growth: Any
+        cls,
+        nodes: NDArray[Any],
+        sums: NDArray[np.int64],
+        go_left: NDArray[np.bool_],
+        bins: Bins,
+        votes: bool,
+        count_bits: int,
+        classes: int,
     ) -> Tree:
-        """From the nodes of a grown tree."""
-        n = len(nodes)
-        feature, left, right, category_set = [-1] * n, [0] * n, [0] * n, [-1] * n
-        threshold, gain, categories = [math.inf] * n, [0.0] * n, list[Array]()
-        go_left = np.zeros((n, N_BINS), dtype=bool)
-        for id, below in children.items():
-            split = nodes[id].split
-            f, edges = split.feature, bins.edges[split.feature]
-            feature[id], (left[id], right[id]) = f, below
-            gain[id], go_left[id] = split.gain, split.go_left
-            if bins.categorical[f]:
-                category_set[id] = len(categories)
-                categories.append(edges[split.go_left[: len(edges)]])
-            elif split.bin < len(edges):
-                threshold[id] = edges[split.bin]
+        """From the nodes of a grown tree, their sums, and the bins that go left of those that are divided."""
+        left = nodes["left"].astype(np.int32)
+        inner = left >= 0
+        feature = np.where(inner, nodes["feature"], -1).astype(np.int32)
+        threshold = np.full(len(nodes), math.inf)
+        threshold[inner] = bins.upper_edges(feature[inner], nodes["bin"][inner])
+        go_left = go_left & inner[:, None]
+        category_set, categories = np.full(len(nodes), -1, dtype=np.int32), list[Array]()
+        if bins.has_categories:
+            at = np.flatnonzero(inner & bins.categorical[feature])
+            at = at[np.argsort(left[at])]  # in the order in which they were divided
+            category_set[at] = np.arange(len(at))
+            threshold[at] = math.inf
+            for node in at.tolist():
+                edges = bins.edges[feature[node]]
+                categories.append(edges[go_left[node, : len(edges)]])
+        value = answers(sums, nodes["low"], nodes["high"], votes, count_bits, classes)
         return cls(
-            np.array(feature, dtype=np.int32), np.array(threshold), np.array(left, dtype=np.int32),
-            np.array(right, dtype=np.int32), go_left[:, MISSING_BIN].copy(),
-            np.array(category_set, dtype=np.int32), categories, answers(nodes, growth),
-            np.array(gain), np.array([v.weight for v in nodes]), go_left,
-            {int(f): bins.edges[f] for f in np.flatnonzero(bins.categorical)}, bins.rare,
+            feature, threshold, np.where(inner, left, 0), np.where(inner, left + 1, 0),
+            go_left[:, MISSING_BIN].copy(), category_set, categories, value,
+            np.where(inner, nodes["gain"], 0.0), nodes["weight"].copy(), go_left,
+            bins.codes, bins.rare,
         )  # fmt: skip
 
     def categories_as(self, other: Tree) -> bool:
@@ -138,25 +146,23 @@ def _same_arrays(one: dict[int, Array], other: dict[int, Array]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[f], other[f]) for f in one)
 
 
-def answers(nodes: list[Any], growth: Any) -> Array:
+def answers(
+    sums: NDArray[np.int64], low: Array, high: Array, votes: bool, count_bits: int, classes: int
+) -> Array:
     """What each node answers if it is a leaf."""
-    bits, classes = growth.rewards.count_bits, growth.rewards.classes
-    sums = np.array([v.sums for v in nodes])
     if classes == 0:
-        zero, one = sums.T >> bits
+        zero, one = sums.T >> count_bits
         reward = (one - zero).astype(float)
-        if growth.rules.votes:
+        if votes:
             return np.where(reward > 0.0, 1.0, -1.0)[:, None]
         weight = (one + zero).astype(float)
         value = np.divide(reward, weight, out=np.zeros_like(reward), where=weight > 0.0)
-        if growth.rules.monotone is None:
-            return value[:, None]
-        low, high = np.array([v.low for v in nodes]), np.array([v.high for v in nodes])
-        return np.clip(value, low, high)[:, None]
-    reward = (sums[:, :classes] >> bits).astype(float)
-    if growth.rules.votes:
+        bounded: Array = np.minimum(np.maximum(value, low), high)[:, None]
+        return bounded
+    reward = (sums[:, :classes] >> count_bits).astype(float)
+    if votes:
         return np.eye(classes)[np.argmax(reward, axis=1)]
-    weight = (sums[:, classes] >> bits).astype(float)[:, None]
+    weight = (sums[:, classes] >> count_bits).astype(float)[:, None]
     tilt = np.divide(reward, 2.0 * weight, out=np.zeros_like(reward), where=weight > 0.0)
     return simplex_rows(1.0 / classes + tilt)
 

@@ -8,12 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.grower import Binned
+from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
 from maboost.runtime.threads import Threads
 
 __all__ = ["Resident"]
 
 _STRIP = 1 << 10  # rows that stay in the cache while they are turned into columns
-_WORTH = 1 << 14  # rows that are worth a thread
+
+
+@kernel
+def _copy_chunk(table, rows, held, at, known, by_row, by_column, size, chunk, slot):
+    """Copy rows, a strip at a time: those that are known from the rows held, the others from the table."""
+    columns, stop = by_row.shape[1], min((chunk + 1) * size, rows.size)
+    for a in range(chunk * size, stop, _STRIP):
+        b = min(a + _STRIP, stop)
+        for i in range(a, b):
+            for j in range(columns):
+                by_row[i, j] = held[at[i], j] if known[i] else table[rows[i], j]
+        for j in range(columns):
+            for i in range(a, b):
+                by_column[j, i] = by_row[i, j]
+
+
+@kernel
+def _copy(team, table, rows, held, at, known, by_row, by_column):
+    chunks, size = chunks_of(team, rows.size, _STRIP)
+    args = (table, rows, held, at, known, by_row, by_column, size)
+    parallel_for(team, chunks, _copy_chunk, args)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +73,10 @@ class Resident:
         columns = data.by_row.shape[1]
         by_row = np.empty((len(rows), columns), dtype=np.uint8)
         by_column = np.empty((columns, len(rows)), dtype=np.uint8)
-
-        at, known = np.empty(0, dtype=np.intp), np.zeros(len(rows), dtype=bool)
+        known, held, at = np.zeros(len(rows), dtype=bool), by_row, rows
         if old is not None:
             at = np.minimum(np.searchsorted(old.rows, rows), len(old.rows) - 1)
-            known = old.rows[at] == rows
-
-        def work(a: int, b: int) -> None:
-            for start in range(a, b, _STRIP):
-                part = slice(start, min(start + _STRIP, b))
-                found, new = by_row[part], ~known[part]
-                found[new] = data.by_row[rows[part][new]]
-                if old is not None:
-                    found[~new] = old.data.by_row[at[part][~new]]
-                by_column[:, part] = by_row[part].T
-
-        threads.over(len(rows), work, _WORTH)
+            known, held = old.rows[at] == rows, old.data.by_row
+        threads.run(_copy, data.by_row, rows, held, at, known, by_row, by_column)
         read = columns * int(np.count_nonzero(~known))
         return cls(rows, Binned(data.bins, by_row, by_column), labels[rows], read)

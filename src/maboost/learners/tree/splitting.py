@@ -22,11 +22,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.learners.tree.layout import MISSING_BIN, N_BINS
+from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROOM
 from maboost.runtime.instructions import bits_of, whole
 from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import parallel_for, slots
 
-__all__ = ["Limits", "Split", "find_split"]
+__all__ = ["Candidates", "Limits", "Searched", "find_split", "search_nodes"]
 
 REAL, SIGN = 0, 1
 
@@ -45,14 +46,22 @@ class Limits(NamedTuple):
     min_weight: float
 
 
-class Split(NamedTuple):
-    """A split: the sums of its left side, and which bins go left."""
+class Searched(NamedTuple):
+    """The columns that are searched.
 
-    gain: float
-    feature: int
-    bin: int
-    left: NDArray[np.int64]
-    go_left: NDArray[np.bool_]
+    Attributes
+    ----------
+    n_bins : array
+    categorical : boolean array, or None where no column is
+    monotone : array, or None where no column is constrained
+    many : int or None
+        The number of classes if it is more than two. So nothing is compiled for what there is not.
+    """
+
+    n_bins: NDArray[np.int64]
+    categorical: NDArray[np.bool_] | None
+    monotone: NDArray[np.int64] | None
+    many: int | None
 
 
 @kernel
@@ -361,3 +370,63 @@ def find_split(
                 if not some_missing:  # nothing is known: with the larger side
                     go_left[MISSING_BIN] = 2 * _count(left, limits) >= _count(total, limits)
     return best, feature, cut
+
+
+class Candidates(NamedTuple):
+    """The best split of each part of the columns of each node."""
+
+    gain: NDArray[np.float64]
+    feature: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    left: NDArray[np.int64]
+    go_left: NDArray[np.bool_]
+
+
+@kernel
+def _search_part(
+    hists, nodes, sums, ids, features, first, searched, limits, pieces, found, chunk, slot
+):
+    """The best split of a node over some of the features drawn for it."""
+    j, piece = chunk // pieces, chunk % pieces
+    id = ids[j]
+    its = features[min(id - first, len(features) - 1)]
+    some = its[its.size * piece // pieces : its.size * (piece + 1) // pieces]
+    cells, columns = hists[nodes[id].slot], searched.n_bins.size
+    if searched.many is None:
+        hist = cells.reshape((columns, 2, ROOM))
+    else:
+        hist = cells.reshape((columns, ROOM, cells.size // (columns * ROOM)))
+    gain, feature, bin = find_split(
+        hist, sums[id], some, searched.n_bins, searched.categorical, searched.monotone, limits,
+        nodes[id].low, nodes[id].high, searched.many, found.left[chunk], found.go_left[chunk],
+    )  # fmt: skip
+    found.gain[chunk], found.feature[chunk], found.bin[chunk] = gain, feature, bin
+
+
+@kernel
+def search_nodes(team, hists, nodes, sums, left, go_left, ids, features, first, searched, limits):
+    """Find the best split of some nodes that have a histogram, the first of equals.
+
+    Writes `feature`, `bin` and `gain` of a node that has one, the sums of its left side to `left` and the bins
+    that go there to `go_left`. ``features[i]`` are those drawn for node ``first + i``, the last of them for
+    all that follow.
+    """
+    threads, columns = slots(team), features.shape[1]
+    pieces = 1 if threads == 1 else min(max(4 * threads // max(ids.size, 1), 1), columns)
+    n = ids.size * pieces
+    found = Candidates(
+        np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
+        np.empty((n, sums.shape[1]), dtype=np.int64), np.empty((n, N_BINS), dtype=np.bool_),
+    )  # fmt: skip
+    args = (hists, nodes, sums, ids, features, first, searched, limits, pieces, found)
+    parallel_for(team, n, _search_part, args)
+    for j in range(ids.size):
+        id = ids[j]
+        best = 1e-12 * nodes[id].weight  # less is rounding
+        for k in range(j * pieces, (j + 1) * pieces):
+            if found.feature[k] >= 0 and found.gain[k] > best:
+                best = found.gain[k]
+                nodes[id].feature, nodes[id].bin = found.feature[k], found.bin[k]
+                nodes[id].gain = best
+                left[id] = found.left[k]
+                go_left[id] = found.go_left[k]
