@@ -238,10 +238,10 @@ def _to_divide(growing, plan):
                 n += 1
     elif state[_DIVISIONS] > 0:
         for id in range(state[_NODES]):
-            if nodes[id].feature >= 0 and nodes[id].left < 0:
-                if n == 0 or nodes[id].gain > nodes[ids[0]].gain:
-                    ids[0] = id
-                    n = 1
+            is_open = nodes[id].feature >= 0 and nodes[id].left < 0
+            if is_open and (n == 0 or nodes[id].gain > nodes[ids[0]].gain):
+                ids[0] = id
+                n = 1
     return ids[:n]
 
 
