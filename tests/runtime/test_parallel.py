@@ -93,3 +93,22 @@ def test_a_chunk_without_memory_is_an_error(threads):
     with pytest.raises(MemoryError, match="memory"):
         run_kernel(threads, _need_too_much, sizes)
     check(threads)  # and the team goes on
+
+
+@kernel
+def _read_after_allocating(values, out, chunk, slot):
+    other = np.full(values.size, -1.0)  # takes the memory of `values` if that is free already
+    out[chunk] = values[chunk] + other[chunk] + 1.0
+
+
+@kernel
+def _pass_an_array_that_is_not_used_again(team, n):
+    out = np.empty(n)
+    parallel_for(team, n, _read_after_allocating, (np.arange(n) * 1.0, out))
+    return out
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_arrays_live_until_the_loop_ends(count):
+    found = run_kernel(count, _pass_an_array_that_is_not_used_again, 64)
+    np.testing.assert_array_equal(found, np.arange(64))

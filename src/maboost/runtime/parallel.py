@@ -179,6 +179,12 @@ def _publish(typingctx: Any, words: Any, body: Any, args: Any) -> Any:
 
 
 @intrinsic
+def _keep(typingctx: Any, args: Any) -> Any:
+    """Do nothing, after a loop: numba frees an array after its last use, which must not be in `_publish`."""
+    return types.void(args), _call_without_arguments(None)
+
+
+@intrinsic
 def _run_chunk(typingctx: Any, words: Any, chunk: Any, slot: Any) -> Any:
     """Call the published code for one chunk."""
 
@@ -258,6 +264,7 @@ def parallel_for(team, chunks, body, args):
     if chunks > 0:
         _publish(team, body, args)
         _run_loop(team, np.int64(chunks))
+        _keep(args)
 
 
 @kernel
