@@ -529,6 +529,8 @@ def checkpoints(folder: Path) -> list[tuple[Callable[[Path], Any], bytes]]:
         (SparseBoostClassifier(**small), X, two, {}),
         (MadaBoostClassifier(**small), X, three, {}),
         (CombinedBoostClassifier(error_limits=limits, **small), X, two, {"sample_domain": source}),
+        (SparseBoostClassifier(sparsity=0.5, **small), X, two, {}),
+        (MABoostClassifier(trim="certain", **small), X, two, {}),
     ]
 
     def going_on(model: Any, X: Any, y: Any, more: dict[str, Any]) -> Callable[[Path], Any]:
@@ -557,22 +559,25 @@ def sign(content: bytes) -> bytes:
     return pack(arrays, document | {"digest": _digest(arrays, document)})
 
 
-def edit_state(content: bytes, rng: random.Random) -> bytes:
-    """Another density with the same mass, another dual point, or other votes: all plausible numbers."""
+def edit_rounds(content: bytes, rng: random.Random) -> bytes:
+    """Other trees, records, samples or numbers of the generator: all plausible numbers."""
     arrays, document = unpack(content)
-    name = rng.choice(["density", "theta", "votes", "push", "trust"])
+    name = rng.choice(["value", "history", "samples", "random_keys", "gain", "weight", "threshold"])
     array = arrays[name].copy()
-    what = rng.randrange(4)
+    what = rng.randrange(5)
     if what == 0:
-        rng.shuffle(array)
+        np.random.default_rng(rng.randrange(1 << 32)).shuffle(array)
     elif what == 1:
-        array = -array if name != "density" else array[::-1].copy()
+        array = array[::-1].copy()
     elif what == 2:
-        array[:] = array.mean()
+        array[...] = array.flat[0]
+    elif what == 3:
+        array.flat[rng.randrange(array.size)] = rng.choice([0, 1, 3, 1 << 31, (1 << 32) - 1])
     else:
-        array *= 10.0 ** rng.uniform(-20.0, 20.0)
-    if name == "density" and "mass" in document["run"]:
-        document["run"]["mass"] = float(array.mean())  # all rows of these fits weigh the same
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = (array * 10.0 ** rng.uniform(-20.0, 20.0)).astype(array.dtype)
+    if name == "samples" and what == 3:
+        array.flat[0] = rng.choice([-1, 1]) * rng.randrange(1 << 63)
     return pack(arrays | {name: array}, document)
 
 
@@ -588,7 +593,7 @@ def run_checkpoints(count: int, seed: int, keep: Path | None = None) -> Counter[
             if rng.random() < 0.25:
                 content = rng.choice(DAMAGES)(content, rng)
             else:
-                damage = rng.choice([edit_array, edit_document, edit_state])
+                damage = rng.choice([edit_array, edit_document, edit_rounds])
                 content = sign(damage(content, rng))
             path.write_bytes(content)
             tracemalloc.start()

@@ -102,7 +102,23 @@ def test_a_damaged_file_is_refused(begun):
         fit_shards(model, shares(200, 2, np.random.default_rng(0)), X, y)
 
 
-def test_the_file_of_one_machine_is_another(begun):
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_a_fit_moves_between_one_machine_and_shards(name, tmp_path):
+    X, y = table(300)
+    rows = rows_of(name, len(y))
+    rng = np.random.default_rng(0)
+    model = clone(BOOSTERS[name]).set_params(n_estimators=9)
+    whole = clone(model).fit(X, y, **rows)
+    model.set_params(checkpoint=tmp_path / "fit", checkpoint_every=1, resume=True)
+    clone(model).set_params(n_estimators=2).fit(X, y, **rows)
+    fit_shards(clone(model).set_params(n_estimators=4), shares(300, 2, rng), X, y, **rows)
+    clone(model).set_params(n_estimators=6).fit(X, y, **rows)
+    for shard in fit_shards(model, shares(300, 3, rng), X, y, **rows):
+        assert_same(shard, whole)
+    assert_same(model.fit(X, y, **rows), whole)
+
+
+def test_other_rows_are_refused_on_one_machine(begun):
     model, X, y = begun
-    with pytest.raises(CheckpointError, match="is not a checkpoint of this kind"):
-        clone(model).fit(X, y)
+    with pytest.raises(CheckpointError, match=r"of another fit: .* round 1 had an edge"):
+        clone(model).fit(X, 1 - y)

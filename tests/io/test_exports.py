@@ -203,7 +203,9 @@ def test_leaves_right_below_the_root(n_classes, side):
     X = side * x[:, None]
     tree = HistTreeClassifier(max_depth=None, max_leaf_nodes=4)
     model = MABoostClassifier(tree, n_estimators=6).fit(X, y)
-    children = [(h.tree.left[0], h.tree.right[0], h.tree.feature) for h in model.ensemble_.hypotheses]
+    children = [
+        (h.tree.left[0], h.tree.right[0], h.tree.feature) for h in model.ensemble_.hypotheses
+    ]
     assert any((f[a] < 0) != (f[b] < 0) for a, b, f in children[:2])
     (trees,) = (node for node in model.to_onnx().graph.node if node.op_type == "TreeEnsemble")
     table = {entry.name: entry.ints for entry in trees.attribute}

@@ -105,6 +105,11 @@ class History:
         errors = {name: e[:rounds] for name, e in self.group_errors.items()}
         return History(self.records[:rounds], errors)
 
+    def since(self, rounds: int) -> History:
+        """The rounds after the first ones."""
+        errors = {name: e[rounds:] for name, e in self.group_errors.items()}
+        return History(self.records[rounds:], errors)
+
     def __len__(self) -> int:
         return len(self.records)
 

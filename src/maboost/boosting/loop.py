@@ -130,6 +130,7 @@ class Run:
 
     _KEPT = (
         "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "exact", "held", "ended",
+        "sample_numbers",
     )  # fmt: skip
 
     @property
@@ -155,7 +156,7 @@ class Run:
     def snapshot(self) -> dict[str, Any]:
         """All that changes from round to round: with it another run over the same rows goes on."""
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept |= {name: kept[name].copy() for name in ("weight_sum", "margin_sum")}
+        kept |= {name: kept[name].copy() for name in ("weight_sum", "margin_sum", "sample_numbers")}
         # the engine writes the arrays of a state again in the second round after it
         state = self.state
         kept["state"] = replace(state, theta=state.theta.copy(), density=state.density.copy())
@@ -175,7 +176,7 @@ class Run:
         if self.validation is not None and watched is not None:
             self.validation_votes.state = watched
         for name, value in snapshot.items():
-            setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+            setattr(self, name, value.copy() if isinstance(value, np.ndarray | list) else value)
 
     def close(self) -> None:
         """Let the rows go, of which the learner may have copies: no further round, but all sums stay."""
@@ -209,7 +210,7 @@ class Run:
         self.search.hold(sample)
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
-        """A round whose hypothesis is known already, as `record` tells it: all of it but the search.
+        """A round whose hypothesis is known, from a file say: all of it but the search.
 
         `sample` is the :attr:`Sample.number` of what was held after it.
 
@@ -218,9 +219,13 @@ class Run:
         ValueError
             If its edge is not that of the record: then these are other rows.
         """
+        over = self.ended or self.booster.ascent.why_over(self.state.mass, self.error)
+        if over is not None:
+            raise ValueError(f"round {record.round} comes after the end of the run: {over}")
         held = self.booster.trim.redraw(self.search.weighed(self.state), self.held, sample)
         if held is not self.held:
             self.held = held
+        hypothesis = self.search.producer.restored(hypothesis)
         d, scores = self.search.losses(hypothesis)
         edge = self.engine.edge(self.state, d)
         if edge != record.edge:

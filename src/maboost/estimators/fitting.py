@@ -136,7 +136,7 @@ class Fitting(Voting):
         if rows.comm.size == 1 and not hasattr(rows.X, "blocks") and len(rows.y) <= _KEPT_ROWS:
             self._training = rows
         validation = self._validation(*watching)
-        stored = checkpoint.read(rows, validation) if checkpoint and not resume else None
+        stored = checkpoint.read() if checkpoint and not resume else None
         self.early_stopping_ = self._stops_early(rows, validation)
         self._most_rounds = self._rounds_asked()
         if validation is None and self.early_stopping_ and len(rows.classes) > 1:
@@ -190,13 +190,9 @@ class Fitting(Voting):
         """The file in which this fit keeps its state, if there is one."""
         if self.checkpoint is None and not self.resume:
             return None
-        if isinstance(self._comm, SerialCommunicator):
-            from maboost.io.checkpoint import Checkpoint
+        from maboost.io.checkpoint import Checkpoint
 
-            return Checkpoint.of(self)
-        from maboost.io.shared_checkpoint import SharedCheckpoint
-
-        return SharedCheckpoint.of(self)
+        return Checkpoint.of(self)
 
     def _new_run(
         self,

@@ -1,8 +1,11 @@
-"""Checkpoints: the state of a fit in a file, so that a fit that was killed goes on with the same bits.
+"""Checkpoints: a file from which a fit that was killed goes on, to the same bits.
 
-The container is that of the model file. It holds what changes from round to round (the dual point, the
-density, margins, the generator of random numbers), the history and the trees so far, and what the fit
-is of: hashes of its rows and descriptions of its booster. A digest covers all of it.
+A checkpoint holds the rounds done (trees, records and samples of rows), the state of the random generator and
+fingerprints of the rows and the booster. It holds nothing of the single rows. A resumed fit repeats the rounds
+without searching for their trees (:meth:`maboost.boosting.loop.Run.repeat`), each shard on its own rows, and
+compares every record to the last bit. So one file serves one machine and any number of shards.
+
+The container is that of the model file. A digest covers all of its content.
 """
 
 from __future__ import annotations
@@ -16,13 +19,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from maboost._version import __version__
-from maboost.boosting.game import Validation
-from maboost.boosting.history import History
+from maboost.boosting.history import History, Round
 from maboost.boosting.loop import Run
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.control import fixed_parameters, told_changes
@@ -35,28 +37,33 @@ from maboost.io.container import (
     shortened,
     unpack,
 )
-from maboost.io.fields import Fields, Tensors, require
+from maboost.io.fields import Fields, Tensors, encoded_number, require
 from maboost.io.run_records import history, read_history
-from maboost.io.run_state import read_run_state, run_state
-from maboost.io.trees import flat, read_trees
+from maboost.io.trees import OFFSETS, flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.parameters import described, told_change
 from maboost.runtime.atomic_files import remove_parts, whole_file
-from maboost.runtime.communicator import Communicator, SerialCommunicator
+from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
-SCHEMA = 5
+SCHEMA = 6
 
-_BYTES_AN_ENTRY = 64  # at most, of all arrays over the rows
-_NOT_TOLD = ("base", "threads", "comm", "repeats")
-
+_ADVICE = "Give another path, or resume=False to begin anew"
+_FREE_OF_LEARNER = (
+    "base",
+    "threads",
+    "comm",
+    "repeats",
+)  # they follow from the rows, or change nothing
 _ROWS = {
     "rows": "X, y, the weights, the sources or the share held out have changed",
     "validation rows": "the validation rows have changed",
 }
+_KEYS = 624  # words of the Mersenne twister
+_LARGEST = 1e100
 
 
 class CheckpointError(ValueError):
@@ -79,7 +86,7 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint:
-    """The file in which a fit keeps its state.
+    """The file in which a fit saves its rounds; of several shards the first one reads and writes it.
 
     Parameters
     ----------
@@ -88,11 +95,12 @@ class Checkpoint:
         Rounds between two writes.
     resume : bool, default=False
         Whether to go on from the file.
+    comm : Communicator, optional
 
     Raises
     ------
     ValueError
-        If the path cannot be that of a file.
+        If no file can have this path.
     OSError
         If its folder cannot be written to.
     """
@@ -108,13 +116,14 @@ class Checkpoint:
         self.every = every
         self.resume = resume
         self.comm = comm or SerialCommunicator()
-        self.writes = self.comm.rank == 0
-        if self.writes:
+        self._encoded: Arrays = {}  # of the rounds that were written before
+        self._rounds = 0
+        if self.comm.rank == 0:
             _check_place(self.path)
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """From the parameters of a classifier."""
+        """Return the checkpoint that the parameters of a classifier ask for."""
         if model.checkpoint is None:
             raise ValueError("resume=True goes on from the file at checkpoint, which is None")
         if not model._own_trees():
@@ -125,154 +134,216 @@ class Checkpoint:
             )
         return cls(model.checkpoint, model.checkpoint_every, model.resume, model._comm)
 
-    def read(self, rows: TrainingRows, validation: Validation | None) -> Stored | None:
-        """What the file holds, if there is one and the fit is to go on from it.
-
-        Parameters
-        ----------
-        rows, validation
-            They say how large a checkpoint of theirs can be.
-        """
-        if not self.resume or not os.path.exists(self.path):
+    def read(self) -> Stored | None:
+        """Return the content of the file; None if there is no file or the fit begins anew."""
+        if not self.resume:
             return None
-        watching = 0 if validation is None else len(validation.base)
-        entries = (len(rows.y) + watching) * len(rows.classes)
-        with _named(self.path):
-            return Stored.read(self.path, MAX_BYTES + _BYTES_AN_ENTRY * entries)
+        content = None
+        with _naming(self.path):
+            if self.comm.rank == 0 and os.path.exists(self.path):
+                size = os.stat(self.path).st_size
+                require(
+                    size <= MAX_BYTES,
+                    f"has {size:,} bytes; a checkpoint has at most {MAX_BYTES:,}",
+                )
+                content = read(self.path, MAX_BYTES)
+            content = gathered_objects(content, self.comm)[0]
+            return None if content is None else Stored.parsed(content)
 
     def begin(self, model: Any, run: Run, rows: TrainingRows, stored: Stored | None) -> None:
-        """Take on a run before its first round; go on where `stored` was written."""
+        """Take on a run before its first round, and repeat the rounds of `stored`."""
         _check_generator(run.random_state)
         for name in run.groups.names if run.groups else []:
             label(name, "a data source")
         self.model, self.run = model, run
-        self.prints = self._prints(model, run, rows)
+        self.fingerprints = _fingerprints(model, run, rows)
         self.parameters = fixed_parameters(model)
         if stored is not None:
-            with _named(self.path):
+            with _naming(self.path):
                 self._check_same(stored)
-                stored.restore(model, run)
-            _check_rounds(model, self.path)
-        if self.writes:
+                self._repeat(stored.rounds(run, model.n_features_in_))
+        if self.comm.rank == 0:
             remove_parts(self.path)
 
     def _check_same(self, stored: Stored) -> None:
-        """Refuse what was stored of another fit, and tell what has changed."""
-        old, new = stored.prints, self.prints
-        require(old.keys() == new.keys(), "the document.prints has other names")
-        changed = [name for name in new if old[name] != new[name]]
+        """Refuse the checkpoint of another fit; the message says what has changed."""
+        old, new = stored.fingerprints, self.fingerprints
+        require(old.keys() == new.keys(), "the document.fingerprints has other names")
+        changed = [
+            (name, was, now)
+            for name, now in new.items()
+            if (was := old[name]) is not None and now is not None and was != now
+        ]
         if not changed:
             return
-        what = _ROWS.get(changed[0])
+        name, was, now = changed[0]
+        what = _ROWS.get(name)
         if what is not None:  # the weights of rows follow from the flip rates too
             old_rates = {k: v for k, v in stored.parameters.items() if k == "flip_rates"}
             what = told_changes(old_rates, self.parameters) or what
-        if what is None and changed[0] != "booster":
+        if what is None and name != "booster":
             what = told_changes(stored.parameters, self.parameters)
-        what = what or told_change(changed[0], old[changed[0]], new[changed[0]])
-        raise CheckpointError(
-            f"checkpoint={self.path!r} is of another fit: {shortened(what, 2000)}. Give another path, or resume=False to "
-            "begin anew"
-        )
+        raise self._of_another_fit(what or told_change(name, was, now))
 
-    def _prints(self, model: Any, run: Run, rows: TrainingRows) -> dict[str, str]:
-        """What must be the same when a fit goes on."""
-        return {
-            "rows": rows.fingerprint(),
-            "validation rows": rows.print_of(run.validation),
-            **_prints_of_any(model, run),
-            "parts": described(run.booster),
-        }
+    def _of_another_fit(self, what: str) -> CheckpointError:
+        told = shortened(what, 2000)
+        return CheckpointError(f"checkpoint={self.path!r} is of another fit: {told}. {_ADVICE}")
+
+    def _repeat(self, stored: Rounds) -> None:
+        """Repeat the rounds of a checkpoint, and go on where they end."""
+        model, run, done = self.model, self.run, len(stored.history)
+        if model._most_rounds < done:
+            raise CheckpointError(
+                f"n_estimators={model._most_rounds} is less than the {done} rounds of "
+                f"checkpoint={self.path!r}; with resume=True it is the total number of rounds"
+            )
+        for t in range(done):
+            try:
+                round = stored.repeat(t, run)
+            except (ValueError, ArithmeticError) as error:
+                raise self._of_another_fit(str(error)) from None
+            model.ensemble_.add(round.hypothesis, round.record.step)
+        run.exact, run.ended = stored.exact, stored.ended
+        run.random_state = np.random.RandomState()
+        run.random_state.set_state(stored.generator)
+        model.history_ = stored.history
 
     def __call__(self, last: bool) -> None:
-        """A round has ended: write the file if it is time to."""
-        if self.writes and (last or self.run.rounds % self.every == 0):
+        """Write the file after a round, every `every` rounds and after the last."""
+        if self.comm.rank == 0 and (last or self.run.rounds % self.every == 0):
             content = pack(*self._parts())
-            with _named(self.path), whole_file(self.path) as file:
+            with _naming(self.path), whole_file(self.path) as file:
                 file.write(content)
 
     def _parts(self) -> tuple[Arrays, dict[str, Any]]:
         model, run = self.model, self.run
-        records, arrays = history(model.history_)
-        trees = [h.tree for h in model.ensemble_.hypotheses]
-        arrays |= flat(trees, 1 if run.game.n_classes == 2 else run.game.n_classes)
-        state, more = run_state(run.snapshot())
+        columns, arrays = self._encode(model.history_, model.ensemble_.hypotheses)
+        generator, keys = _generator(run.random_state)
+        arrays = arrays | {"random_keys": keys, "samples": np.array(run.sample_numbers, np.int64)}
         document = {
             "format": FORMAT,
             "schema": SCHEMA,
             "library": __version__,
-            "prints": self.prints,
+            "fingerprints": self.fingerprints,
             "parameters": self.parameters,
             "seed": model.__dict__.get("_seed"),
-            "history": records,
-            "run": state,
+            "history": columns,
+            "random": generator,
+            "exact": bool(run.exact),
+            "ended": run.ended,
         }
-        arrays |= more
         return arrays, document | {"digest": _digest(arrays, document)}
+
+    def _encode(self, done: History, hypotheses: list[Any]) -> tuple[dict[str, Any], Arrays]:
+        """Return the rounds as fields and arrays; rounds written before are copied, not encoded again."""
+        columns, records = history(done.since(self._rounds))
+        trees = [h.tree for h in hypotheses[self._rounds :]]
+        more = records | flat(trees, 1 if self.run.game.n_classes == 2 else self.run.game.n_classes)
+        self._encoded = _joined(self._encoded, more) if self._rounds else more
+        self._rounds = len(done)
+        return columns, self._encoded
+
+
+def _joined(arrays: Arrays, more: Arrays) -> Arrays:
+    """The arrays of all rounds, from those of the first rounds and those of the others."""
+    joined = {}
+    for name, array in arrays.items():
+        new = more[name]
+        if name in OFFSETS:
+            joined[name] = np.append(array, array[-1] + new[1:])
+        elif name.startswith("known_"):
+            joined[name] = array  # of all trees of a fit alike
+        else:
+            joined[name] = np.concatenate([array, new], axis=1 if name == "group_errors" else 0)
+    return joined
 
 
 # -------------------------------------------------------------------------------------------- reading
 
 
 @dataclasses.dataclass(frozen=True)
+class Rounds:
+    """The rounds of a checkpoint, and the state after them."""
+
+    hypotheses: list[Any]
+    history: History
+    samples: list[int]
+    exact: bool
+    ended: str | None
+    generator: tuple[Any, ...]
+
+    def repeat(self, t: int, run: Run) -> Round:
+        """Repeat a round; raise ValueError unless its record is the stored one, to the last bit."""
+        stored = self.history.records[t]
+        round = run.repeat(self.hypotheses[t], stored, self.samples[t])
+        found = dataclasses.replace(round.record, val_score=stored.val_score)
+        pair = dataclasses.astuple(found), dataclasses.astuple(stored)
+        errors = {name: errors[t] for name, errors in self.history.group_errors.items()}
+        if not np.array_equal(*pair, equal_nan=True) or round.group_errors != errors:
+            raise ValueError(f"round {t + 1} went {found} here and {stored} there")
+        return round
+
+
+@dataclasses.dataclass(frozen=True)
 class Stored:
-    """A checkpoint that was read: whole and of this version, but not yet held against a run.
+    """A checkpoint that was read: whole and of this version, but not yet compared to a run.
 
     Attributes
     ----------
-    prints : dict
-        What its fit is of.
+    fingerprints : dict
+        Of the rows and the booster; None where a checkpoint of several shards does not have them.
+    parameters : dict
     seed : int or None
-        That of the rows held out.
+        Of the choice of the rows held out.
     """
 
-    prints: dict[str, str]
+    fingerprints: dict[str, str | None]
     parameters: dict[str, str]
     seed: int | None
     _fields: Fields
     _arrays: Tensors
 
     @classmethod
-    def read(cls, path: str, max_bytes: int) -> Self:
-        """From a file."""
-        size = os.stat(path).st_size
-        require(
-            size <= max_bytes,
-            f"has {size:,} bytes; a checkpoint of these rows has at most {max_bytes:,}",
-        )
-        return cls.parsed(read(path, max_bytes), FORMAT)
-
-    @classmethod
-    def parsed(cls, content: bytes, format: str) -> Self:
-        """From the bytes of a file."""
+    def parsed(cls, content: bytes) -> Self:
+        """Return the checkpoint in the bytes of a file."""
         arrays, document = unpack(content)
-        found = document.get("format")
-        require(found == format, f"is not a checkpoint of this kind: its format is not {format!r}")
         fields = Fields(document, "the document")
-        fields.text("format")
+        found = shortened(fields.take("format")) if fields.has("format") else None
+        require(
+            found == FORMAT,
+            f"is not a checkpoint of this version: its format is {found!r}, not {FORMAT!r}",
+        )
         _check_version(fields.integer("schema", 0), fields.text("library"))
         written = fields.text("digest")
-        told = {name: value for name, value in document.items() if name != "digest"}
+        signed = {name: value for name, value in document.items() if name != "digest"}
         require(
-            written == _digest(arrays, told), "is damaged: its digest is not that of its content"
+            written == _digest(arrays, signed),
+            "is damaged: its digest is not that of its content",
         )
-        prints, parameters = _texts(fields, "prints"), _texts(fields, "parameters")
-        return cls(prints, parameters, _optional_integer(fields, "seed"), fields, Tensors(arrays))
+        fingerprints = _texts(fields, "fingerprints", str | None)
+        parameters = _texts(fields, "parameters", str)
+        seed = fields.optional("seed", Fields.integer, 0)
+        return cls(fingerprints, parameters, seed, fields, Tensors(arrays))
 
-    def restore(self, model: Any, run: Run) -> None:
-        """Let a run over the same rows, and the model it is for, go on from here."""
-        records = read_history(self._fields.object("history"), self._arrays)
-        trees = read_trees(self._arrays, run.game.n_classes, model.n_features_in_, {})
-        snapshot = read_run_state(self._fields.object("run"), self._arrays, run)
-        self._fields.finish()
-        self._arrays.finish()
-        _check_history(records, run)
-        counted = len(trees) == len(records) == snapshot["totals"].rounds
-        require(counted, "trees, history and rounds must be equally many")
-        run.restore(snapshot)
-        model.history_ = records
-        for tree, step in zip(trees, records["step"], strict=True):
-            model.ensemble_.add(TreeHypothesis(tree), float(step))
+    def rounds(self, run: Run, n_features: int) -> Rounds:
+        """Return the rounds, checked as far as that can be without the rows."""
+        fields, arrays = self._fields, self._arrays
+        records = read_history(fields.object("history"), arrays)
+        trees = read_trees(arrays, run.game.n_classes, n_features, {})
+        samples = arrays.take("samples", np.int64, (None,)).tolist()
+        generator = _read_generator(fields.object("random"), arrays)
+        exact, ended = fields.flag("exact"), fields.optional("ended", Fields.text)
+        fields.finish()
+        arrays.finish()
+        counted = len(trees) == len(records) == len(samples)
+        require(counted, "trees, history and samples must be equally many")
+        names = run.groups.names if run.groups and len(records) else []
+        require(
+            list(records.group_errors) == names,
+            "history.groups must be the sources of the rows",
+        )
+        hypotheses = [TreeHypothesis(tree) for tree in trees]
+        return Rounds(hypotheses, records, samples, exact, ended, generator)
 
 
 def _check_version(schema: int, library: str) -> None:
@@ -284,33 +355,41 @@ def _check_version(schema: int, library: str) -> None:
     )
 
 
-def _texts(fields: Fields, name: str) -> dict[str, str]:
+def _texts(fields: Fields, name: str, kind: Any) -> dict[str, Any]:
     texts = fields.take(name)
-    good = isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())
+    good = isinstance(texts, dict) and all(isinstance(text, kind) for text in texts.values())
     require(good, f"the document.{name} must be texts")
-    return cast("dict[str, str]", texts)
+    return dict(texts)
 
 
-def _optional_integer(fields: Fields, name: str) -> int | None:
-    value = fields.take(name)
-    return None if value is None else Fields({name: value}, "the document").integer(name, 0)
+# ---------------------------------------------------------------------------------------- fingerprints
 
 
-def _check_history(records: History, run: Run) -> None:
-    names = run.groups.names if run.groups and len(records) else []
-    require(list(records.group_errors) == names, "history.groups must be the sources of the rows")
+def _fingerprints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str | None]:
+    """What must be the same when a fit goes on.
+
+    A shard does not know the rows of the others. The repeated rounds notice other rows there.
+    """
+    booster, seed, alone = run.booster, model.random_state, rows.comm.size == 1
+    parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
+    return {
+        "rows": rows.fingerprint() if alone else None,
+        "validation rows": rows.print_of(run.validation) if alone else None,
+        "booster": type(model).__name__,
+        "estimator": _described_learner(run.learner),
+        "scoring": "none" if run.validation is None else described(model.scoring),
+        "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
+        "parts": ", ".join(map(described, parts)),
+        "geometry": described(booster.ascent) if alone else None,
+    }
 
 
-def _check_rounds(model: Any, path: str) -> None:
-    done = len(model.ensemble_)
-    if model._most_rounds < done:
-        raise CheckpointError(
-            f"n_estimators={model._most_rounds} is less than the {done} rounds of "
-            f"checkpoint={path!r}; with resume=True it is the total number of rounds"
-        )
+def _described_learner(learner: Any) -> str:
+    names = [f.name for f in dataclasses.fields(learner) if f.name not in _FREE_OF_LEARNER]
+    return ", ".join(f"{name}={described(getattr(learner, name))}" for name in names)
 
 
-# ------------------------------------------------------------------------------- what a fit is of
+# ----------------------------------------------------------------------------------- random generators
 
 
 def _check_generator(random_state: np.random.RandomState) -> None:
@@ -322,28 +401,25 @@ def _check_generator(random_state: np.random.RandomState) -> None:
         )
 
 
-def _prints_of_any(model: Any, run: Run) -> dict[str, str]:
-    """What must be the same on however many workers."""
-    seed = model.random_state
-    return {
-        "booster": type(model).__name__,
-        "estimator": _described_learner(run.learner),
-        "scoring": "none" if run.validation is None else described(model.scoring),
-        "random_state": described(int(seed)) if isinstance(seed, Integral) else type(seed).__name__,
-    }
+def _generator(random_state: np.random.RandomState) -> tuple[dict[str, Any], Any]:
+    _, keys, position, has_gauss, gauss = random_state.get_state()
+    numbers = {"position": int(position), "has_gauss": int(has_gauss)}
+    return numbers | {"gauss": encoded_number(gauss)}, keys
 
 
-def _described_learner(learner: Any) -> str:
-    """The rules of the trees; the base measure is that of the rows, and who works changes nothing."""
-    told = [f.name for f in dataclasses.fields(learner) if f.name not in _NOT_TOLD]
-    return ", ".join(f"{name}={described(getattr(learner, name))}" for name in told)
+def _read_generator(fields: Fields, arrays: Tensors) -> tuple[Any, ...]:
+    keys = arrays.take("random_keys", np.uint32, (_KEYS,)).copy()
+    position, has_gauss = fields.integer("position", 0, _KEYS), fields.integer("has_gauss", 0, 1)
+    gauss = fields.number("gauss", -_LARGEST, _LARGEST)
+    fields.finish()
+    return "MT19937", keys, position, has_gauss, gauss
 
 
 # ------------------------------------------------------------------------------------------- the file
 
 
 def _digest(arrays: Arrays, document: dict[str, Any]) -> str:
-    """A hash of all that is in a checkpoint."""
+    """A hash of the content of a checkpoint."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -354,8 +430,8 @@ def _digest(arrays: Arrays, document: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Say in errors which parameter they are about."""
+def _naming(path: str) -> Iterator[None]:
+    """Name the parameter in errors about the file."""
     try:
         yield
     except ModelFormatError as error:
@@ -376,5 +452,5 @@ def _check_place(path: str) -> None:
         raise ValueError(f"checkpoint={path!r} lies in a folder that does not exist: {folder!r}")
     if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
         raise ValueError(f"checkpoint={path!r} is no file: give the path of a file")
-    with _named(path), tempfile.TemporaryFile(dir=folder):
+    with _naming(path), tempfile.TemporaryFile(dir=folder):
         pass

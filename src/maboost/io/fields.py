@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,12 @@ class Fields:
             f"{self._where}.{name} must be in [{low:g}, {high:g}], got {value}",
         )
         return float(value)
+
+    def optional(self, name: str, read: Callable[..., Any], *limits: Any) -> Any:
+        """None, or what the method `read` of this class makes of a field."""
+        if self._left.get(name, 0) is None:
+            return self.take(name)
+        return read(self, name, *limits)
 
     def finish(self) -> None:
         """Refuse fields that nobody took."""

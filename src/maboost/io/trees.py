@@ -16,7 +16,9 @@ from maboost.learners.tree.binning import levels_of
 from maboost.learners.tree.layout import N_BINS
 from maboost.learners.tree.predictor import Tree
 
-__all__ = ["flat", "read_trees"]
+__all__ = ["OFFSETS", "flat", "read_trees"]
+
+OFFSETS = ("tree_start", "tree_sets", "set_start")  # arrays that count from the first tree on
 
 MAX_TREES = 1 << 18  # each costs far more memory than its bytes
 MAX_CATEGORICAL = 1 << 20  # columns; likewise

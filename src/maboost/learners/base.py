@@ -88,6 +88,10 @@ class Producer(ABC):
         """The same as a short table and an index into it a row; None if there is none."""
         return None
 
+    def restored(self, hypothesis: Hypothesis) -> Hypothesis:
+        """A hypothesis that was read from a file, as :meth:`produce` once returned it."""
+        return hypothesis
+
     def watching(self, X: Any) -> Any:
         """Rows that are not trained on, as the hypotheses will score them: bins, if they are on disk."""
         return X

@@ -151,6 +151,8 @@ class Certain(Showing):
         if number == held.number:
             return held
         level, draws = abs(number) >> LEVEL_BITS, abs(number) & ((1 << LEVEL_BITS) - 1)
+        if level > _LEVELS:
+            raise ValueError(f"a sample has level {level}, and the finest is {_LEVELS}")
         if number <= 0:
             return Sample(draws=draws, level=level)
         return _drawn(rows, level, draws - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,14 @@ class TreeProducer(Producer):
     @property
     def rare(self) -> dict[int, Array]:
         return self.data.bins.rare
+
+    def restored(self, hypothesis: Hypothesis) -> TreeHypothesis:
+        assert isinstance(hypothesis, TreeHypothesis)
+        bins, tree = self.data.bins, hypothesis.tree.on_bins(self.data.bins)
+        same = replace(tree, known=bins.codes, rare=bins.rare)
+        if not tree.categories_as(same):
+            raise ValueError("the categories of a tree are not those of the training rows")
+        return TreeHypothesis(same)
 
     def watching(self, X: Any) -> Any:
         if hasattr(X, "binned_to_watch"):  # rows on disk
