@@ -112,3 +112,24 @@ def _pass_an_array_that_is_not_used_again(team, n):
 def test_arrays_live_until_the_loop_ends(count):
     found = run_kernel(count, _pass_an_array_that_is_not_used_again, 64)
     np.testing.assert_array_equal(found, np.arange(64))
+
+
+@kernel
+def _copy_from(source, found, chunk, slot):
+    room = np.empty_like(source)  # takes the memory of `source` if that is free
+    room[:] = -1
+    found[chunk] = source[chunk] + room.size + room.sum()
+
+
+@kernel
+def _copy_temporary(team, found):
+    source = np.arange(found.size)
+    parallel_for(team, found.size, _copy_from, (source, found))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_arrays_made_for_one_loop_live_until_its_end(threads):
+    for _ in range(20):
+        found = np.zeros(50, dtype=np.int64)
+        run_kernel(threads, _copy_temporary, found)
+        np.testing.assert_array_equal(found, np.arange(50))
