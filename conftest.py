@@ -14,12 +14,6 @@ MATHEMATICS = {"mirror", "engine", "boosting", "row_sampling", "theory"}
 
 
 @pytest.fixture(autouse=True)
-def sleeping_threads_as_good_as_awake(monkeypatch):
-    """Work is divided by its size alone: whether a thread sleeps is a matter of time."""
-    monkeypatch.setattr(thresholds, "SLEEPING", 1)
-
-
-@pytest.fixture(autouse=True)
 def small_tables_as_good_as_long(request, monkeypatch):
     """Tests of the mathematics have small tables, and reach what is for long ones only.
 

@@ -36,7 +36,9 @@ def test_a_held_sample_reads_only_the_columns_of_the_tree(rows):
     path, _, y = rows
     model = clone(BOOSTERS["smooth"]).set_params(trim="certain", n_estimators=4, random_state=0)
     history = model.fit(path, "y").history_
-    columns = [np.unique(h.tree.feature[h.tree.feature >= 0]).size for h in model.ensemble_.hypotheses]
+    columns = [
+        np.unique(h.tree.feature[h.tree.feature >= 0]).size for h in model.ensemble_.hypotheses
+    ]
     used, read = history["rows_used"], history["bytes_read"]
     kept = [t for t in range(1, 4) if used[t] == used[t - 1]]
     assert kept

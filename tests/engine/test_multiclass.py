@@ -74,7 +74,7 @@ def test_losses_by_leaf_are_the_losses(seed, n, n_classes, threads):
     rng = np.random.default_rng(seed)
     game = Game(rng.integers(0, n_classes, n), n_classes)
     answers, leaves = rng.dirichlet(np.ones(n_classes), 7), rng.integers(0, 7, n).astype(np.int32)
-    coded = game.coded_loss(answers, leaves, Threads(threads, block=1))
+    coded = game.coded_loss(answers, leaves, Threads(threads))
     np.testing.assert_array_equal(coded.dense(), game.loss(answers[leaves]))
     assert coded.count == 7 * n_classes * game.width > coded.codes.max()
 

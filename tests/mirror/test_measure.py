@@ -90,7 +90,7 @@ def test_a_cap_out_of_reach_is_none(width, factor):
 def test_integrals_block_by_block(seed, n, far):
     """Terms that do not fit the grid, in any column, are summed in the other way."""
     rng = np.random.default_rng(seed)
-    measure = BaseMeasure(rng.uniform(0.2, 3.0, size=n), threads=Threads(2, block=1))
+    measure = BaseMeasure(rng.uniform(0.2, 3.0, size=n), threads=Threads(2))
     columns = [rng.normal(size=n) for _ in range(3)]
     columns[rng.integers(3)][rng.integers(n)] += far * n
     with pytest.MonkeyPatch.context() as patched:
@@ -103,6 +103,6 @@ def test_integrals_block_by_block(seed, n, far):
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_the_density_of_a_row_is_the_mean_of_its_entries(width):
     values = np.random.default_rng(width).normal(size=200 * width)
-    measure = BaseMeasure(np.ones(200), width, threads=Threads(2, block=1))
+    measure = BaseMeasure(np.ones(200), width, threads=Threads(2))
     expected = values.reshape(200, width).mean(axis=1)
     np.testing.assert_allclose(measure.row_means(values), expected, rtol=1e-14, atol=1e-15)

@@ -233,7 +233,7 @@ def test_threads_shards_and_the_order_of_rows_change_no_bit(seed, name, width):
             expected = getattr(one, name).reshape(shape)[rows]
             np.testing.assert_array_equal(getattr(found, name).reshape(shape), expected)
 
-    same(project(regularizer, domain, theta, BaseMeasure(weights, width, threads=Threads(3, 50))))
+    same(project(regularizer, domain, theta, BaseMeasure(weights, width, threads=Threads(3))))
     order = np.random.default_rng(seed).permutation(n)
     caps = domain.row_caps()
     other = SourceCapped(

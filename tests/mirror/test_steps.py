@@ -273,7 +273,7 @@ class Powers(Entropy):
 
 
 def test_a_pass_far_off_overflows_without_a_word_on_any_thread():
-    measure = BaseMeasure(np.ones(64), threads=Threads(2, block=1))
+    measure = BaseMeasure(np.ones(64), threads=Threads(2))
     ascent = MirrorAscent(Powers(), Simplex())
     d = np.where(np.arange(64) % 2, 1.0, -1.0)
     far = with_engine(Situation(ascent, ascent.start(measure), measure, d, 0.5))

@@ -126,12 +126,20 @@ def test_integers_and_strides_are_accepted():
     assert reproducible_sum(np.ones((3, 4)).T) == 12.0
 
 
-@given(n=st.integers(0, 200), count=st.integers(1, 5), block=st.integers(1, 9))
+@given(n=st.integers(0, 200), count=st.integers(1, 5), least=st.integers(1, 9))
 @examples(100)
-def test_threads_cover_the_rows_in_order(n, count, block):
-    parts = Threads(count, block).over(n, lambda a, b: (a, b), worth=1 + n % 7)
-    assert len(parts) <= count
+def test_parts_cover_the_rows_in_order(n, count, least):
+    parts = Threads(count).parts(n, least)
+    assert len(parts) <= 4 * count
     assert parts[0][0] == 0
     assert parts[-1][1] == n
     assert all(left[1] == right[0] for left, right in itertools.pairwise(parts))
-    assert all(a % block == 0 for a, _ in parts)
+    assert all(a % least == 0 for a, _ in parts)
+
+
+def test_each_keeps_the_order_and_passes_errors_on():
+    threads = Threads(3)
+    assert threads.each(range(20), lambda k: k * k) == [k * k for k in range(20)]
+    assert threads.each([], lambda k: k) == []
+    with pytest.raises(ZeroDivisionError):
+        threads.each([1, 0, 2], lambda k: 1 // k)

@@ -184,13 +184,10 @@ def _digest(tables: tuple[NDArray[np.uint8], ...], threads: Threads) -> str:
     for table in tables:
         flat = table.reshape(-1)
 
-        def hashed(start: int, stop: int, flat: NDArray[np.uint8] = flat) -> bytes:
-            return b"".join(
-                hashlib.blake2b(flat[k * _BLOCK : (k + 1) * _BLOCK].data, digest_size=16).digest()
-                for k in range(start, stop)
-            )
+        def hashed(start: int, flat: NDArray[np.uint8] = flat) -> bytes:
+            return hashlib.blake2b(flat[start : start + _BLOCK].data, digest_size=16).digest()
 
-        for part in threads.over(-(-len(flat) // _BLOCK), hashed, worth=1):
+        for part in threads.each(range(0, len(flat), _BLOCK), hashed):
             digest.update(part)
     return digest.hexdigest()
 

@@ -15,8 +15,9 @@ from maboost.runtime.communicator import (
     SerialCommunicator,
     reproducible_sum,
     reproducible_sums,
+    wide_sums,
 )
-from maboost.runtime.exact_sum import WideGrid, fold_wide
+from maboost.runtime.exact_sum import WideGrid
 from maboost.runtime.extremes import extent
 from maboost.runtime.rows import means_of_rows
 from maboost.runtime.threads import Threads
@@ -25,7 +26,6 @@ __all__ = ["BaseMeasure"]
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 15  # entries whose intermediate values stay in the cache
 _MOST_PARTS = 32  # measures of some sources that are kept
 _OUT_OF_REACH = 2.0**20  # a mass that no row of a distribution comes near
 
@@ -200,38 +200,20 @@ class BaseMeasure:
         return reproducible_sums([self.entries * c.reshape(-1) for c in columns], self.comm)
 
     def integrals_of(self, columns: Callable[[slice], list[Array]], count: int) -> list[float]:
-        """Integrals of `count` columns given block by block: ``columns(part)`` of a slice of entries.
+        """Integrals of `count` columns, which ``columns(part)`` returns for a slice of entries.
 
-        The same result as :meth:`integrals` up to rounding, in one pass, on all threads, with no array
-        of the size of the rows in between.
+        The same result as :meth:`integrals` up to rounding, in one pass on all threads.
         """
-        scale, low = self.grid.factors
-
-        def folded(part: slice) -> NDArray[np.int64]:
-            sums = np.zeros((count, 4), dtype=np.int64)
-            for start in range(part.start, part.stop, _BLOCK):
-                block = slice(start, min(start + _BLOCK, part.stop))
-                base = self.entries[block]
-                sums += np.array([fold_wide(v, base, scale, low) for v in columns(block)])
-            return sums
-
-        found = self.folded(folded)
-        if found is None:  # huge or not finite: the way that looks for the largest first
-            return self.integrals(columns(slice(0, self.entries.size)))
-        return found
+        every = columns(slice(0, self.entries.size))
+        sums = wide_sums(every, self.entries, self.grid, self.threads)
+        found = self.unfolded(self.comm.allreduce(sums.reshape(-1), "sum"))
+        # None: huge or not finite, which is left to the way that looks for the largest first
+        return self.integrals(every) if found is None else found
 
     @property
     def grid(self) -> WideGrid:
-        """The grid of sums taken block by block."""
+        """The grid of such sums."""
         return WideGrid.of(self.count)
-
-    def folded(self, sums: Callable[[slice], NDArray[np.int64]]) -> list[float] | None:
-        """Sums of parts that are folded already (``sums(part)`` of shape (count, 4)) as numbers.
-
-        None where some term does not fit the grid.
-        """
-        here = self.threads.summed(self.entries.size, lambda a, b: sums(slice(a, b)))
-        return self.unfolded(self.comm.allreduce(here.reshape(-1), "sum"))
 
     def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
         """What such sums stand for; None where some term does not fit the grid."""

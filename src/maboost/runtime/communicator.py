@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.runtime.encoding import decoded, encoded
-from maboost.runtime.exact_sum import FixedPoint, fixed_point, fold
+from maboost.runtime.exact_sum import FixedPoint, WideGrid, fixed_point, fold, fold_wide
 from maboost.runtime.instructions import bits_of
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slots
@@ -36,6 +36,7 @@ __all__ = [
     "reproducible_sums",
     "sums_by_code",
     "sums_of_all",
+    "wide_sums",
 ]
 
 Reduction = Literal["sum", "max", "min"]
@@ -180,6 +181,33 @@ def _fold_all(team, values, first, second, low):
     sums = np.zeros((slots(team), 8), dtype=np.int64)
     parallel_for(team, chunks, _fold_chunk, (values, first, second, low, size, sums))
     return folded_slots(sums)[:2]
+
+
+@kernel
+def _fold_wide_chunk(values, base, scale, low, size, sums, chunk, slot):
+    part = slice(chunk * size, (chunk + 1) * size)
+    high, middle, last, unfit = fold_wide(values[part], base[part], scale, low)
+    sums[slot, 0] += high
+    sums[slot, 1] += middle
+    sums[slot, 2] += last
+    sums[slot, 3] += unfit
+
+
+@kernel
+def _fold_wide_all(team, values, base, scale, low):
+    chunks, size = chunks_of(team, values.size, _LEAST)
+    sums = np.zeros((slots(team), 8), dtype=np.int64)
+    parallel_for(team, chunks, _fold_wide_chunk, (values, base, scale, low, size, sums))
+    return folded_slots(sums)[:4]
+
+
+def wide_sums(
+    columns: list[NDArray[np.float64]], base: NDArray[np.float64], grid: WideGrid, threads: Threads
+) -> NDArray[np.int64]:
+    """The sums of base * column over this shard, as :func:`maboost.runtime.exact_sum.fold_wide` has them."""
+    scale, low = grid.factors
+    flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
+    return np.array([threads.run(_fold_wide_all, c, base, scale, low) for c in flat])
 
 
 def _largest(values: NDArray[np.float64], threads: Threads) -> float:

@@ -52,15 +52,15 @@ def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
     """A seeded 64-bit hash of the content of each row (dense, of two dimensions or more, or CSR)."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
 
-    def work(a: int, b: int) -> None:
-        for start in range(a, b, _TILE):
-            part = slice(start, min(start + _TILE, b))
+    def work(rows: tuple[int, int]) -> None:
+        for start in range(*rows, _TILE):
+            part = slice(start, min(start + _TILE, rows[1]))
             block = X[part].toarray() if sp.issparse(X) else X[part]
             table = np.ascontiguousarray(block, dtype=np.float64)
             table = table.reshape(len(table), math.prod(table.shape[1:]))
             _hash_rows(table, table.view(np.uint64), np.uint64(seed), hashes[part])
 
-    threads.over(X.shape[0], work)
+    threads.each(threads.parts(X.shape[0], _TILE), work)
     return hashes
 
 

@@ -95,7 +95,7 @@ def test_the_sample_does_not_depend_on_threads_or_shards(threads):
 
     def draw(comm):
         part = parts[comm.rank]
-        measure = BaseMeasure(weights[part], 1, comm, Threads(threads, block=2))
+        measure = BaseMeasure(weights[part], 1, comm, Threads(threads))
         sample = Sample.draw(RoundRows(density[part], measure, row_hashes[part]), 0.2, 4)
         sizes = sample.size, sample.effective_size(later[part], measure)
         return sample.rows + part.start, sample.factors, sizes

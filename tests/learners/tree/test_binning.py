@@ -114,7 +114,7 @@ def test_sample_is_chosen_by_content(monkeypatch):
     order = rng.permutation(900)
     repeated = np.repeat(X, w, axis=0)
     reference = find_bins(X, w.astype(float), max_bins=16)
-    shuffled = find_bins(X[order], w[order].astype(float), max_bins=16, threads=Threads(2, 1))
+    shuffled = find_bins(X[order], w[order].astype(float), max_bins=16, threads=Threads(2))
     doubled = find_bins(repeated, np.ones(len(repeated)), max_bins=16)
     for a, b, c in zip(reference.edges, shuffled.edges, doubled.edges, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -234,7 +234,7 @@ def test_rare_categories_do_not_depend_on_rows_sharding_or_storage():
     for sample in (10_000, 10):
         with mock.patch.object(content, "SAMPLE_ROWS", sample):
             others = [
-                find_bins(X[order], w[order] * 0.7, 5, categorical, Threads(2, 1)),
+                find_bins(X[order], w[order] * 0.7, 5, categorical, Threads(2)),
                 find_bins(np.repeat(X, w, axis=0), np.ones(w.sum()), 5, categorical),
                 find_bins(sp.csr_matrix(X), w * 2.0, 5, categorical),
                 find_bins(sp.csc_matrix(X32), w * 1.0, 5, categorical),
@@ -265,7 +265,7 @@ def test_threads_change_nothing():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(5000, 4))
     bins = find_bins(X, np.ones(5000))
-    one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2, block=4))
+    one, two = bin_columns(X, bins, Threads(1)), bin_columns(X, bins, Threads(2))
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1], two[1])
 

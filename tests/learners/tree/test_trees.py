@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from maboost.boosting.game import Game
-from maboost.learners.tree import layout
 from maboost.learners.tree.grower import GrowthRules
 from maboost.learners.tree.learner import TreeHypothesis, TreeLearner
 from maboost.learners.tree.packing import Packing, pack_weights
 from maboost.learners.tree.predictor import Forest, simplex_rows
+from maboost.runtime import thresholds
 from maboost.runtime.threads import Threads
 from maboost.testing import check_learner
 
@@ -190,7 +190,8 @@ def test_same_tree_as_scikit_learn(seed, depth):
 )
 def test_threads_and_prediction_agree_to_the_last_bit(rules, n_classes, monkeypatch):
     # so that a small table is divided too
-    monkeypatch.setattr(layout, "GRAIN", layout.Grain(tall=1 << 10, values=64, rows=16))
+    for name, least in (("TALL_TABLE", 1 << 10), ("COUNTED", 64), ("DIVIDED", 16)):
+        monkeypatch.setattr(thresholds, name, least)
     rng = np.random.default_rng(7)
     X = rng.normal(size=(3000, 5))
     X[rng.random(X.shape) < 0.05] = np.nan

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from maboost.engine.leaf_codes import Direction, LeafCodes
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import reproducible_sums
+from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import chunks_of, parallel_for
 from maboost.runtime.selection import places_of_positive
 from maboost.runtime.tail_sums import TIE, lower_tail
 
@@ -25,7 +27,7 @@ __all__ = ["Estimate", "RoundRows", "Sample", "Showing", "Subset", "drawn_rows",
 Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
-_BLOCK = 1 << 15  # rows that stay in the cache while their keys are computed
+_LEAST = 1 << 11  # rows of a chunk
 _LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
 LEVEL_BITS = 32  # of a sample's number that count draws
 _HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
@@ -228,21 +230,23 @@ def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] |
     return rows
 
 
-def _keys(row_density: Array, row_hashes: Array, draws: int, measure: BaseMeasure) -> Array:
-    """Turned place / density; `_NEVER` where there is no density."""
-    keys, turn = np.empty(len(row_hashes)), math.fmod(_GOLDEN * draws, 1.0)
+@kernel
+def _keys_of_chunk(row_density, row_hashes, turn, size, keys, chunk, slot):
+    for i in range(chunk * size, min((chunk + 1) * size, keys.size)):
+        turned = row_hashes[i] + turn
+        turned -= np.floor(turned)
+        if row_density[i] > 0.0:
+            keys[i] = min(turned / row_density[i], _LAST)
+        else:
+            keys[i] = _NEVER
 
-    def work(a: int, b: int) -> None:
-        with np.errstate(over="ignore"):
-            for start in range(a, b, _BLOCK):
-                part = slice(start, min(start + _BLOCK, b))
-                turned = row_hashes[part] + turn
-                turned -= np.floor(turned)
-                positive = row_density[part] > 0.0
-                turned = np.divide(turned, row_density[part], out=turned, where=positive)
-                keys[part] = np.where(positive, np.minimum(turned, _LAST), _NEVER)
 
-    measure.threads.over(len(keys), work)
+@kernel
+def _all_keys(team, row_density, row_hashes, turn):
+    """Turned hash / density; `_NEVER` where there is no density."""
+    keys = np.empty(row_hashes.size)
+    chunks, size = chunks_of(team, keys.size, _LEAST)
+    parallel_for(team, chunks, _keys_of_chunk, (row_density, row_hashes, turn, size, keys))
     return keys
 
 
@@ -261,12 +265,11 @@ def drawn_rows(
         of positive density fit.
     """
     rows = measure.of_rows
-    keys = _keys(row_density, row_hashes, draws, rows)
+    turn = math.fmod(_GOLDEN * draws, 1.0)
+    keys = rows.threads.run(_all_keys, row_density, row_hashes, turn)
     share *= 1.0 + TIE
     level = lower_tail(keys, rows.entries, share, rows).level
-    last = min(level, _LAST)
-    parts = rows.threads.over(len(keys), lambda a, b: a + np.flatnonzero(keys[a:b] <= last))
-    chosen = np.concatenate(parts)
+    chosen = np.flatnonzero(keys <= min(level, _LAST))
     if rows.total(rows.entries[chosen]) > share:
         below = chosen[keys[chosen] < level]
         if rows.comm.allreduce(np.array([below.size], dtype=np.int64), "sum")[0] > 0:

@@ -90,8 +90,5 @@ def shown_rows(row_density: Array, mass: float, measure: BaseMeasure) -> NDArray
     level = lower_tail(row_density, weights, mass * (1.0 + TIE), measure).level
     # rows may come to one density by different ways, which are rounded differently
     least = max(level * (1.0 - TIE), math.ulp(0.0))
-    parts = measure.threads.over(
-        row_density.size, lambda a, b: a + np.flatnonzero(row_density[a:b] >= least)
-    )
-    rows = np.concatenate(parts)
+    rows = np.flatnonzero(row_density >= least)
     return None if rows.size == row_density.size else rows

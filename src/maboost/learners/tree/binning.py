@@ -370,7 +370,7 @@ def bin_columns(
     by_row, by_column = np.empty((n, columns), dtype=BIN), np.empty((columns, n), dtype=BIN)
     if sp.issparse(X):
         _bin_sparse(_by_column(X), bins, by_column)
-        threads.over(n, lambda a, b: np.copyto(by_row[a:b], by_column[:, a:b].T))
+        np.copyto(by_row, by_column.T)
         return by_row, by_column
     bin_rows(X, bins, by_row, by_column, threads)
     return by_row, by_column
@@ -386,15 +386,15 @@ def bin_rows(
     """Bin dense rows into given arrays of shape (n, columns) and (columns, n)."""
     searches = [_search(bins, j) for j in range(X.shape[1])]
 
-    def work(a: int, b: int) -> None:
-        for start in range(a, b, _TILE):
-            part = slice(start, min(start + _TILE, b))
+    def work(rows: tuple[int, int]) -> None:
+        for start in range(*rows, _TILE):
+            part = slice(start, min(start + _TILE, rows[1]))
             table = np.asarray(X[part]).astype(np.float64, order="F")
             for j, search in enumerate(searches):
                 search(table[:, j], by_column[j, part])
             np.copyto(by_row[part], by_column[:, part].T)
 
-    threads.over(X.shape[0], work)
+    threads.each(threads.parts(X.shape[0], _TILE), work)
 
 
 def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.learners.tree import layout
 from maboost.learners.tree.binning import Bins
 from maboost.learners.tree.histogram import (
     IN_ORDER,
@@ -32,6 +31,7 @@ from maboost.learners.tree.layout import CELL, N_BINS, NODE, ROOM, ROW, ROW_INDE
 from maboost.learners.tree.partition import divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Searched, search_nodes
+from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, SerialCommunicator, sums_of_all
 from maboost.runtime.kernels import kernel
 from maboost.runtime.threads import Threads
@@ -534,13 +534,13 @@ def grow(
     If all rows are shown their leaves come from growing; otherwise all must go down the tree, column by column,
     which is cheaper than to tell the hidden ones apart.
     """
-    comm, work, grain = comm or SerialCommunicator(), work or Workspace(), layout.GRAIN
+    comm, work = comm or SerialCommunicator(), work or Workspace()
     n, columns = data.rows if rows is None else len(rows), data.shape[1]
     several = rewards.labels is None
     width = rewards.cells.shape[1] if several else 2
     cells = columns * ROOM * width
     way = LISTED
-    if rows is None and not several and n >= grain.tall:
+    if rows is None and not several and n >= thresholds.TALL_TABLE:
         way = IN_ORDER if data.mapped else STRIPS
     per_row = columns * (width if several else 1)
     per_node = rules.features_per_node
@@ -558,8 +558,8 @@ def grow(
         draws or comm.size > 1,
         comm.size > 1,
         rows is None,
-        grain.rows,
-        -(-grain.values // per_row),
+        thresholds.DIVIDED,
+        -(-thresholds.COUNTED // per_row),
     )
     bins = data.bins
     searched = Searched(
@@ -571,7 +571,7 @@ def grow(
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
     counted = Counted(data.by_row, data.by_column, *worth)
     leaf_of = np.empty(n if rows is None else 0, dtype=ROW)
-    parts = most_parts(threads.count, n * per_row, grain.values)
+    parts = most_parts(threads.count, n * per_row, thresholds.COUNTED)
     growing = _memory(
         plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of, work
     )

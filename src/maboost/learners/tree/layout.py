@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 # A bin is one byte, so that a row of 50 features is less than a cache line. 255 values are for data
@@ -48,24 +46,3 @@ NODE = np.dtype(
     + [(name, np.float64) for name in ("weight", "low", "high", "gain")],
     align=True,
 )
-
-
-class Grain(NamedTuple):
-    """The sizes from which dividing work, or a faster way of doing it, pays. No result depends on them.
-
-    Attributes
-    ----------
-    tall : int
-        Rows of a table that is worth reading by column.
-    values : int
-        Values that are worth a histogram of their own while a node is counted.
-    rows : int
-        Rows that are worth a piece of their own while nodes are divided.
-    """
-
-    tall: int = 1 << 12
-    values: int = 1 << 17
-    rows: int = 1 << 13
-
-
-GRAIN = Grain()

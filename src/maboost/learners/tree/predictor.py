@@ -16,6 +16,7 @@ from maboost.learners.tree.binning import Bins, levels_of
 from maboost.learners.tree.descent import descend
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROW
 from maboost.runtime.kernels import kernel
+from maboost.runtime.parallel import parallel_for
 from maboost.runtime.threads import Threads
 
 __all__ = ["Forest", "Tree"]
@@ -23,6 +24,7 @@ __all__ = ["Forest", "Tree"]
 Array = NDArray[np.float64]
 
 _TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
+_BLOCK = 1 << 16  # rows that are converted at a time
 _SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
 _PADDED = 1 << 23  # bytes that trees may take as complete ones even if they have few nodes
 
@@ -228,11 +230,13 @@ class Forest:
         )
 
     def _readable(self, block: Any) -> Array:
-        """Float64 by column (a tree looks at few).
+        """Float64, contiguous by row or by column.
 
         Unseen categories become NaN, rare ones the category that stands for them.
         """
-        table = np.asfortranarray(block, dtype=np.float64)
+        table = np.asarray(block, dtype=np.float64)
+        if not (table.flags.c_contiguous or table.flags.f_contiguous):
+            table = np.ascontiguousarray(table)
         for f, (levels, stand_in) in self.levels.items():
             meant = np.full(len(table), np.nan)
             if len(levels):
@@ -278,25 +282,46 @@ class Forest:
         sets: tuple[Any, ...] = self.category_set, self.category_start, self.category_values
         if len(self.category_start) == 1:
             if self._may_be_complete():
-                return _add_votes_of_complete, self._complete()
+                return _votes_of_complete, self._complete()
             sets = None, None, None
-        return _add_votes, (*nodes, *sets, self.value)
+        return _votes_of_any, (*nodes, *sets, self.value)
 
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
         """The weighted sum of all trees' answers, shape (n, answers)."""
-        n = X.shape[0]
+        n, threads = X.shape[0], threads or Threads()
         out = np.zeros((n, self.value.shape[1]))
         walk, shape = self._walk
-
-        def work(a: int, b: int) -> None:
-            for start in range(a, b, _TILE):
-                stop = min(start + _TILE, b)
-                block = X[start:stop]
-                block = self._readable(block.toarray() if sp.issparse(block) else block)
-                walk(block, *shape, steps, out[start:stop])
-
-        (threads or Threads()).over(n, work)
+        # Dense numbers without categories are read where they lie, others a block at a time.
+        block = n if _is_plain(X) and not self.levels else _BLOCK
+        for start in range(0, n, max(block, 1)):
+            some = X[start : start + block]
+            table = self._readable(some.toarray() if sp.issparse(some) else some)
+            by_row = table.flags.c_contiguous
+            flat = table.reshape(-1) if by_row else table.T.reshape(-1)
+            places = (table.shape[1], 1) if by_row else (1, len(table))
+            threads.run(
+                walk, flat, *places, table.shape[1], *shape, steps, out[start : start + block]
+            )
         return out
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether a table is an array of floats of 64 bits, contiguous by row or by column."""
+    if not isinstance(X, np.ndarray) or X.dtype != np.float64:
+        return False
+    return bool(X.flags.c_contiguous or X.flags.f_contiguous)
+
+
+@kernel
+def _tile(flat, row_step, column_step, columns, start, stop):
+    """Some rows of a table, by column."""
+    tile = np.empty((columns, stop - start))
+    for j in range(columns):
+        at = start * row_step + j * column_step
+        for i in range(stop - start):
+            tile[j, i] = flat[at]
+            at += row_step
+    return tile.T
 
 
 @kernel
@@ -390,3 +415,48 @@ def _add_votes(
                     goes_left = v <= threshold[at]
                 node[i] = left[at] + (1 - goes_left)
         _collect(node, value, steps[t], out)
+
+
+@kernel
+def _complete_tile(
+    flat, row_step, column_step, columns, feature, threshold, missing_left, value, steps, out,
+    chunk, slot,
+):  # fmt: skip
+    start, stop = chunk * _TILE, min((chunk + 1) * _TILE, len(out))
+    X = _tile(flat, row_step, column_step, columns, start, stop)
+    _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, out[start:stop])
+
+
+@kernel
+def _votes_of_complete(
+    team, flat, row_step, column_step, columns, feature, threshold, missing_left, value, steps, out
+):
+    args = (
+        flat, row_step, column_step, columns, feature, threshold, missing_left, value, steps, out,
+    )  # fmt: skip
+    parallel_for(team, -(-len(out) // _TILE), _complete_tile, args)
+
+
+@kernel
+def _any_tile(
+    flat, row_step, column_step, columns, roots, depths, feature, threshold, left, missing_left,
+    category_set, set_start, set_values, value, steps, out, chunk, slot,
+):  # fmt: skip
+    start, stop = chunk * _TILE, min((chunk + 1) * _TILE, len(out))
+    X = _tile(flat, row_step, column_step, columns, start, stop)
+    _add_votes(
+        X, roots, depths, feature, threshold, left, missing_left, category_set, set_start,
+        set_values, value, steps, out[start:stop],
+    )  # fmt: skip
+
+
+@kernel
+def _votes_of_any(
+    team, flat, row_step, column_step, columns, roots, depths, feature, threshold, left,
+    missing_left, category_set, set_start, set_values, value, steps, out,
+):  # fmt: skip
+    args = (
+        flat, row_step, column_step, columns, roots, depths, feature, threshold, left, missing_left,
+        category_set, set_start, set_values, value, steps, out,
+    )  # fmt: skip
+    parallel_for(team, -(-len(out) // _TILE), _any_tile, args)
