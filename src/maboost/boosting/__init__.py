@@ -11,6 +11,7 @@ from maboost.boosting.row_sampling.adaptive import Certain
 from maboost.boosting.row_sampling.budget import Budget
 from maboost.boosting.row_sampling.policy import Showing
 from maboost.boosting.row_sampling.trim import Trim
+from maboost.boosting.votes_certificate import VotesCertificate, certificate_of
 
 __all__ = [
     "Booster",
@@ -30,6 +31,8 @@ __all__ = [
     "Showing",
     "Trim",
     "Validation",
+    "VotesCertificate",
+    "certificate_of",
     "combined",
     "maboost",
     "madaboost",

@@ -40,6 +40,7 @@ __all__ = [
     "group_caps",
     "maboost",
     "madaboost",
+    "named",
     "smooth",
     "smoothness_for",
     "sparseboost",
@@ -59,7 +60,8 @@ TrimLike = float | Literal["auto", "certain"]
 _LEAST_SMOOTHNESS = 1.1  # at 1 the distribution could not move
 
 
-def _named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
+def named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
+    """Return the object that a name stands for in a table, or the object itself."""
     if not isinstance(value, str):
         return value
     if value not in table:
@@ -92,12 +94,12 @@ def maboost(
     Euclidean()
     """
     ascent = MirrorAscent(
-        _named("regularizer", regularizer, REGULARIZERS),
-        _named("domain", domain, DOMAINS),
+        named("regularizer", regularizer, REGULARIZERS),
+        named("domain", domain, DOMAINS),
         update,
         via,
     )
-    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), _hiding(trim))
+    return Booster(ascent, named("step", step, STEPS), float(learning_rate), _hiding(trim))
 
 
 def smooth(
@@ -239,7 +241,7 @@ def sparseboost(
         )
     ascent = MirrorAscent(Euclidean(), Orthant(), "active")
     penalty = L1Rule(float(kappa), None if l1_decay is None else float(l1_decay))
-    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), hiding, penalty)
+    return Booster(ascent, named("step", step, STEPS), float(learning_rate), hiding, penalty)
 
 
 def madaboost(
@@ -268,4 +270,4 @@ def madaboost(
             "margin, which the active update forgets at the cap"
         )
     ascent = MirrorAscent(Entropy(), Hypercube(), "lazy")
-    return Booster(ascent, _named("step", step, STEPS), float(learning_rate), _hiding(trim))
+    return Booster(ascent, named("step", step, STEPS), float(learning_rate), _hiding(trim))
