@@ -203,20 +203,6 @@ def _run_chunk(typingctx: Any, words: Any, chunk: Any, slot: Any) -> Any:
     return types.void(words, types.int64, types.int64), codegen
 
 
-@intrinsic
-def _keep(typingctx: Any, args: Any) -> Any:
-    """Keep the arguments alive up to this point; generates no code.
-
-    Arrays that a kernel makes for one loop only would otherwise be freed after their last visible use, which is
-    before the loop.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return context.get_dummy_value()
-
-    return types.void(args), codegen
-
-
 @kernel
 def _take_chunks(team, slot):
     """Run chunks of the current loop until none is left to take.
@@ -278,7 +264,6 @@ def parallel_for(team, chunks, body, args):
     if chunks > 0:
         _publish(team, body, args)
         _run_loop(team, np.int64(chunks))
-        _keep(args)
         _keep(args)
 
 
