@@ -39,15 +39,9 @@ __all__ = [
     "write_report",
 ]
 
-_MODULE_OF = {  # the module of each public name, imported when the name is first used
+_MODULE_OF = {  # the module of each public name but the classifiers, imported when the name is first used
     "CheckpointError": "maboost.io.checkpoint",
-    "CombinedBoostClassifier": "maboost.estimators",
-    "HistTreeClassifier": "maboost.estimators",
-    "MABoostClassifier": "maboost.estimators",
-    "MadaBoostClassifier": "maboost.estimators",
     "ModelFormatError": "maboost.io.model_file",
-    "SmoothBoostClassifier": "maboost.estimators",
-    "SparseBoostClassifier": "maboost.estimators",
     "certify": "maboost.certification",
     "load_model": "maboost.io.model_file",
     "write_report": "maboost.report",
@@ -56,8 +50,9 @@ _MODULES = ("certification", "data", "distributed", "estimators", "noise", "plot
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    if name in __all__:
+        module = _MODULE_OF.get(name, "maboost.estimators")
+        found = globals()[name] = getattr(import_module(module), name)
         return found
     if name in _MODULES:
         return import_module(f"maboost.{name}")

@@ -5,21 +5,17 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maboost import (
-    CombinedBoostClassifier,
     HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.estimators import BOOSTERS
 from maboost.mirror import CappedSimplex, FermiDirac
 
 DEFAULTS = [
-    MABoostClassifier(n_estimators=5),
-    SmoothBoostClassifier(n_estimators=5),
-    SparseBoostClassifier(n_estimators=5),
-    MadaBoostClassifier(n_estimators=5),
-    CombinedBoostClassifier(n_estimators=5),
+    *(booster(n_estimators=5) for booster in BOOSTERS.values()),
     HistTreeClassifier(),
 ]
 

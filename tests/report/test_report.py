@@ -25,11 +25,11 @@ from maboost import (
     MABoostClassifier,
     MadaBoostClassifier,
     SmoothBoostClassifier,
-    SparseBoostClassifier,
     certify,
     load_model,
     write_report,
 )
+from maboost.estimators import BOOSTERS
 from maboost.report.formats import at_most, code, number, percent
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -266,16 +266,7 @@ def test_a_bound_is_never_rounded_down():
 # -------------------------------------------------------------------------------- all kinds of models
 
 
-@pytest.mark.parametrize(
-    "booster",
-    [
-        MABoostClassifier,
-        SmoothBoostClassifier,
-        SparseBoostClassifier,
-        MadaBoostClassifier,
-        CombinedBoostClassifier,
-    ],
-)
+@pytest.mark.parametrize("booster", BOOSTERS.values())
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 def test_every_booster(page, booster, load):
     rows, y = load(return_X_y=True)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import maboost
 from maboost.cli import checkpoint_options
 from maboost.cli.console import is_number
 from maboost.cli.words import in_options
 from maboost.data.files import TableError
+from maboost.estimators import BOOSTERS
 
-__all__ = ["BOOSTERS", "booster", "booster_name"]
+__all__ = ["booster", "booster_name"]
 
-BOOSTERS = {
-    "smooth": maboost.SmoothBoostClassifier,
-    "maboost": maboost.MABoostClassifier,
-    "sparse": maboost.SparseBoostClassifier,
-    "mada": maboost.MadaBoostClassifier,
-    "combined": maboost.CombinedBoostClassifier,
-}
 OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
 
 # parameters of every booster, and the options that set them; without one the booster's default holds

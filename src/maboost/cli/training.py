@@ -17,7 +17,7 @@ import maboost
 from maboost.certification import Certification
 from maboost.cli import checkpoint_options, class_weight_options, flip_rate_options
 from maboost.cli.certifying import certification_json, certify_with_notes
-from maboost.cli.classifier_options import BOOSTERS, booster, booster_name
+from maboost.cli.classifier_options import booster, booster_name
 from maboost.cli.columns import (
     NUMBERS,
     TEXT,
@@ -46,6 +46,7 @@ from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
 from maboost.data.holdout import held_out
+from maboost.estimators import BOOSTERS
 from maboost.runtime.text import escaped
 
 __all__ = ["train"]

@@ -1,30 +1,30 @@
 """More than one machine: the same fit on the workers of a Dask cluster.
 
-Every worker runs the ordinary training loop on the rows it holds; what is global (a sum, a maximum, a
-histogram) goes through :class:`maboost.distributed.collective.CollectiveCommunicator`. The model has the
+Every worker runs the ordinary training loop on the rows it holds. Global quantities (a sum, a maximum, a
+histogram) go through :class:`maboost.distributed.collective.CollectiveCommunicator`. The model has the
 bits of a fit on one machine, for any number of workers and any partitioning. Needs ``maboost[dask]``.
 
-Workers talk to each other over plain TCP sockets on ports the system chooses, beside Dask's own
-connections: run it on networks whose machines trust each other.
+Each booster has a class here, named after it: ``DaskMABoostClassifier`` is ``MABoostClassifier`` on Dask.
+
+Workers talk to each other over plain TCP sockets on ports that the system chooses, beside Dask's own
+connections. Use it on networks whose machines trust each other.
 """
 
+from typing import Any
+
 from maboost.distributed.collective import CollectiveCommunicator, LostTouchError
-from maboost.distributed.dask import (
-    DaskCombinedBoostClassifier,
-    DaskMABoostClassifier,
-    DaskMadaBoostClassifier,
-    DaskSmoothBoostClassifier,
-    DaskSparseBoostClassifier,
-)
+from maboost.distributed.dask import CLASSIFIERS
 from maboost.distributed.launch import WorkerLostError
 
-__all__ = [
-    "CollectiveCommunicator",
-    "DaskCombinedBoostClassifier",
-    "DaskMABoostClassifier",
-    "DaskMadaBoostClassifier",
-    "DaskSmoothBoostClassifier",
-    "DaskSparseBoostClassifier",
-    "LostTouchError",
-    "WorkerLostError",
-]
+__all__ = ["CollectiveCommunicator", "LostTouchError", "WorkerLostError"]
+__all__ += CLASSIFIERS
+
+
+def __getattr__(name: str) -> Any:
+    if name in CLASSIFIERS:
+        return CLASSIFIERS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,13 +16,7 @@ from maboost.data.labels import label_array
 from maboost.distributed.collective import Traffic
 from maboost.distributed.launch import fit_on_workers, loaded
 from maboost.distributed.parts import is_collection, parts_of
-from maboost.estimators import (
-    CombinedBoostClassifier,
-    MABoostClassifier,
-    MadaBoostClassifier,
-    SmoothBoostClassifier,
-    SparseBoostClassifier,
-)
+from maboost.estimators import BOOSTERS
 from maboost.mirror.domains import SourceCapped
 
 try:
@@ -32,13 +26,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
 
-__all__ = [
-    "DaskCombinedBoostClassifier",
-    "DaskMABoostClassifier",
-    "DaskMadaBoostClassifier",
-    "DaskSmoothBoostClassifier",
-    "DaskSparseBoostClassifier",
-]
+__all__ = ["CLASSIFIERS"]
 
 _OWN = ("client", "timeout")
 _DOCUMENTED = """{first}
@@ -340,21 +328,11 @@ def _right(model: Any, part: dict[str, Any]) -> tuple[float, float]:
     return float(weight[right].sum()), float(weight.sum())
 
 
-class DaskMABoostClassifier(_OnDask, MABoostClassifier):
-    """:class:`maboost.MABoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+def _on_dask(local: type) -> type:
+    """Return the Dask class of a local classifier."""
+    summary = f":class:`maboost.{local.__name__}` on a Dask cluster: the same bits, wherever the rows are."
+    name = f"Dask{local.__name__}"
+    return type(name, (_OnDask, local), {"__doc__": summary, "__module__": "maboost.distributed"})
 
 
-class DaskSmoothBoostClassifier(_OnDask, SmoothBoostClassifier):
-    """:class:`maboost.SmoothBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
-
-
-class DaskSparseBoostClassifier(_OnDask, SparseBoostClassifier):
-    """:class:`maboost.SparseBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
-
-
-class DaskMadaBoostClassifier(_OnDask, MadaBoostClassifier):
-    """:class:`maboost.MadaBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
-
-
-class DaskCombinedBoostClassifier(_OnDask, CombinedBoostClassifier):
-    """:class:`maboost.CombinedBoostClassifier` on a Dask cluster: the same bits, wherever the rows are."""
+CLASSIFIERS = {f"Dask{local.__name__}": _on_dask(local) for local in BOOSTERS.values()}

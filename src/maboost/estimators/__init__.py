@@ -8,6 +8,7 @@ from maboost.estimators.sparse import SparseBoostClassifier
 from maboost.estimators.tree import HistTreeClassifier
 
 __all__ = [
+    "BOOSTERS",
     "CombinedBoostClassifier",
     "HistTreeClassifier",
     "MABoostClassifier",
@@ -15,3 +16,13 @@ __all__ = [
     "SmoothBoostClassifier",
     "SparseBoostClassifier",
 ]
+
+# All boosters, by their names on the command line. The command line, the model file, the Dask classifiers and
+# the tests of all boosters read this list; a new booster is one line here, and an export above.
+BOOSTERS: dict[str, type] = {
+    "smooth": SmoothBoostClassifier,
+    "maboost": MABoostClassifier,
+    "sparse": SparseBoostClassifier,
+    "mada": MadaBoostClassifier,
+    "combined": CombinedBoostClassifier,
+}

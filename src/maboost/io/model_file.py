@@ -17,12 +17,10 @@ from maboost._version import __version__
 from maboost.boosting.ensemble import Ensemble
 from maboost.data.categories import CategoryCodes
 from maboost.estimators import (
+    BOOSTERS,
     CombinedBoostClassifier,
     HistTreeClassifier,
-    MABoostClassifier,
-    MadaBoostClassifier,
     SmoothBoostClassifier,
-    SparseBoostClassifier,
 )
 from maboost.io.container import MAX_BYTES, Arrays, ModelFormatError, pack, read, shortened, unpack
 from maboost.io.fields import Fields, Tensors, require
@@ -36,13 +34,7 @@ from maboost.runtime.atomic_files import whole_file
 
 __all__ = ["ModelFormatError", "load_model", "save"]
 
-BOOSTERS: dict[str, type] = {
-    c.__name__: c
-    for c in (
-        CombinedBoostClassifier, MABoostClassifier, MadaBoostClassifier, SmoothBoostClassifier,
-        SparseBoostClassifier,
-    )
-}  # fmt: skip
+_BOOSTERS = {made.__name__: made for made in BOOSTERS.values()}
 
 # where a fit writes is for the machine that fits, and not for a file to say
 NOT_STORED = frozenset({"checkpoint", "checkpoint_every", "resume"})
@@ -60,7 +52,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted booster
-        One of the library's five classifiers, over `HistTreeClassifier` or the default.
+        One of the library's boosters, over `HistTreeClassifier` or the default.
     path : path-like
 
     Examples
@@ -134,9 +126,9 @@ def load_model(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> A
 
 def _check_can_be_saved(model: Any) -> None:
     kind = type(model)
-    if BOOSTERS.get(kind.__name__) is not kind:
+    if _BOOSTERS.get(kind.__name__) is not kind:
         raise ValueError(
-            f"only {', '.join(sorted(BOOSTERS))} can be saved, got {kind.__name__}: give the model as "
+            f"only {', '.join(sorted(_BOOSTERS))} can be saved, got {kind.__name__}: give the model as "
             "one of them, or keep it with pickle"
         )
     check_is_fitted(model)
@@ -248,8 +240,8 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
 
 def _unfitted(fields: Fields, decoder: Decoder) -> Any:
     name = fields.text("booster")
-    require(name in BOOSTERS, f"the document.booster {shortened(name)} is unknown")
-    model = decoder.build(BOOSTERS[name], fields.take("parameters"), name, NOT_STORED)
+    require(name in _BOOSTERS, f"the document.booster {shortened(name)} is unknown")
+    model = decoder.build(_BOOSTERS[name], fields.take("parameters"), name, NOT_STORED)
     ours = model.estimator is None or isinstance(model.estimator, HistTreeClassifier)
     require(ours, f"the estimator of {name} must be null or a HistTreeClassifier")
     require(model.n_jobs != 0, "n_jobs must not be 0")
