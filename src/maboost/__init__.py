@@ -12,6 +12,7 @@ from maboost._version import __version__
 
 if TYPE_CHECKING:
     from maboost.certification import certify
+    from maboost.ensembles import margin_certificate, reweight
     from maboost.estimators import (
         CombinedBoostClassifier,
         HistTreeClassifier,
@@ -36,6 +37,8 @@ __all__ = [
     "__version__",
     "certify",
     "load_model",
+    "margin_certificate",
+    "reweight",
     "write_report",
 ]
 
@@ -44,9 +47,20 @@ _MODULE_OF = {  # the module of each public name but the classifiers, imported w
     "ModelFormatError": "maboost.io.model_file",
     "certify": "maboost.certification",
     "load_model": "maboost.io.model_file",
+    "margin_certificate": "maboost.ensembles",
+    "reweight": "maboost.ensembles",
     "write_report": "maboost.report",
 }
-_MODULES = ("certification", "data", "distributed", "estimators", "noise", "plot", "testing")
+_MODULES = (
+    "certification",
+    "data",
+    "distributed",
+    "ensembles",
+    "estimators",
+    "noise",
+    "plot",
+    "testing",
+)
 
 
 def __getattr__(name: str) -> Any:

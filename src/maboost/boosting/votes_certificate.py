@@ -58,16 +58,19 @@ class VotesCertificate:
     factor : float
         That factor c.
     best_edge : float or None
-        The largest edge of a class of hypotheses under `distribution`, where a learner was given. No ensemble of that
-        class has a larger soft margin, if `exact`.
+        The largest edge of a member of the ensemble, or of a hypothesis of a learner's class, under a distribution of the
+        domain. No votes of these members, or ensemble of that class, have a larger soft margin, if `exact`.
     exact : bool
-        Whether the learner always finds the best edge of its class.
+        Whether the best edge is the largest of its class.
     same_class : bool
-        Whether all members of the ensemble are in that class, so that `gap` is not negative.
+        Whether all members of the ensemble are in that class, with votes that are not negative. Then `gap` is not
+        negative.
     members : int or None
         Members of the ensemble, where they are known.
     distribution : array of shape (n_rows,)
         :math:`w(cM)`, the regularised hardest distribution over the rows.
+    density : array of shape (n_rows * (n_classes - 1),)
+        Its density over the base measure, for each pair of a row and a wrong class.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class VotesCertificate:
     same_class: bool = False
     members: int | None = None
     distribution: Array = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    density: Array = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     @property
     def gap(self) -> float | None:
@@ -117,7 +121,7 @@ class VotesCertificate:
         ]
         if self.best_edge is not None and self.gap is not None:
             if self.exact and self.same_class:
-                said = f"<= {at_most(self.best_edge)}, gap {at_most(self.gap)}"
+                said = f"<= {at_most(self.best_edge)} with other votes, gap {at_most(self.gap)}"
             elif self.exact:
                 said = (
                     f"<= {at_most(self.best_edge)} for ensembles of the learner's class; this ensemble is not of "
@@ -205,6 +209,7 @@ def certificate_of(
         min_margin=measure.minimum(lowest) / scale,
         gain=hardest.gain,
         factor=factor,
+        density=hardest.density / max(hardest.mass, 1e-300),
         distribution=measure.rows_base
         * measure.row_means(hardest.density)
         / max(hardest.mass, 1e-300),
