@@ -19,7 +19,7 @@ POINTS = {
     "checks": "warn_of_large_integers",
     "weights": "row_weights",
     "binning": "find_bins",
-    "histogram": "count_histograms",
+    "histogram": "_exchange",
     "projection": "move",
     "between rounds": "settle",
 }

@@ -17,7 +17,7 @@ from maboost.data.parquet import Columns, OnBatch, Rows, silent
 from maboost.runtime.row_hash import hash_rows
 from maboost.runtime.threads import Threads
 
-__all__ = ["BatchedTable", "batches", "print_of"]
+__all__ = ["BatchedTable", "batches", "fingerprint_of"]
 
 Array = NDArray[np.float64]
 
@@ -33,15 +33,15 @@ class BatchedTable(Rows):
     features : list of column names
     count : int
         How many rows the first pass saw.
-    prints : tuple of bytes
-        What :func:`print_of` said of each batch in the first pass.
+    fingerprints : tuple of bytes
+        What :func:`fingerprint_of` said of each batch in the first pass.
     keep : boolean array over all rows, optional
     """
 
     source: Any
     features: list[str]
     count: int
-    prints: tuple[bytes, ...]
+    fingerprints: tuple[bytes, ...]
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
@@ -52,9 +52,9 @@ class BatchedTable(Rows):
         return self.count
 
     def all_blocks(self, columns: Columns) -> Iterator[Array]:
-        for at, (before, batch) in enumerate(zip_longest(self.prints, batches(self.source))):
+        for at, (before, batch) in enumerate(zip_longest(self.fingerprints, batches(self.source))):
             block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
-            if block is None or print_of(block) != before:
+            if block is None or fingerprint_of(block) != before:
                 raise TableError(
                     f"batch {at} is not what it was in the first pass: an iterator must give the same "
                     "rows every time"
@@ -62,7 +62,7 @@ class BatchedTable(Rows):
             yield block[:, columns]
 
 
-def print_of(block: Array) -> bytes:
+def fingerprint_of(block: Array) -> bytes:
     """A hash of the values of a batch in their order."""
     digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=8)
     digest.update(hash_rows(block, Threads()).tobytes())

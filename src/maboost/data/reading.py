@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.data.batches import BatchedTable, batches, print_of
+from maboost.data.batches import BatchedTable, batches, fingerprint_of
 from maboost.data.categories import CategoryCodes, categories_of, in_order
 from maboost.data.files import TableError
 from maboost.data.labels import label_array
@@ -94,8 +94,8 @@ def _iterated_rows(
     weight = np.concatenate([batch.weights for batch in taken])
     weights = row_weights(np.empty((len(y), 1)), y, weight, class_weight, None, *rates(None))
     features = [f"x{j}" for j in range(first.width)]
-    prints = tuple(batch.print for batch in taken)
-    table = BatchedTable(source, features, len(y), prints, CategoryCodes(dtypes={}))
+    fingerprints = tuple(batch.fingerprint for batch in taken)
+    table = BatchedTable(source, features, len(y), fingerprints, CategoryCodes(dtypes={}))
     if not weights.kept.all():
         table, y = replace(table, keep=weights.kept), y[weights.kept]
     return TrainingRows(table, y, weights, random_state)
@@ -108,7 +108,7 @@ class _Batch(NamedTuple):
     names: list[Any]
     labels: NDArray[Any]
     weights: NDArray[np.float64]
-    print: bytes
+    fingerprint: bytes
     large: list[Any]
 
     @classmethod
@@ -127,7 +127,12 @@ class _Batch(NamedTuple):
         names = list(getattr(X, "column_names", getattr(X, "columns", [])))
         labels = np.array(label_array(y))
         return cls(
-            np.shape(X)[1], names, labels, given, print_of(_batch_of_numbers(X)), large_columns(X)
+            np.shape(X)[1],
+            names,
+            labels,
+            given,
+            fingerprint_of(_batch_of_numbers(X)),
+            large_columns(X),
         )
 
 

@@ -129,13 +129,15 @@ class TrainingRows:
         found: NDArray[np.intp] = self._known["labels"]
         return found
 
-    def print_of(self, watch: Validation | None) -> str:
-        """A hash of the rows that watch this fit."""
-        if watch is None:
+    def validation_fingerprint(self, validation: Validation | None) -> str:
+        """A hash of the validation rows of this fit."""
+        if validation is None:
             return "none"
-        n = len(watch.base)
-        weights = RowWeights(np.ones(n, dtype=bool), watch.base, watch.base, 0)
-        return TrainingRows(watch.X, watch.game.labels, weights, self.random_state).fingerprint()
+        n = len(validation.base)
+        weights = RowWeights(np.ones(n, dtype=bool), validation.base, validation.base, 0)
+        return TrainingRows(
+            validation.X, validation.game.labels, weights, self.random_state
+        ).fingerprint()
 
     def fingerprint(self) -> str:
         """A hash of rows, labels, weights and sources in their order."""

@@ -25,7 +25,7 @@ from maboost.boosting.rounding import at_most
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.parameters import described, told_change
+from maboost.mirror.parameters import described, change_message
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -54,7 +54,7 @@ __all__ = [
     "Tasks",
     "booster_parameters",
     "fixed_parameters",
-    "told_changes",
+    "parameter_changes",
     "unchanged_by_failure",
     "with_callbacks",
 ]
@@ -91,10 +91,10 @@ def fixed_parameters(model: Any) -> dict[str, str]:
     return {name: described(value) for name, value in params.items() if name not in _FREE}
 
 
-def told_changes(old: dict[str, str], new: dict[str, str]) -> str:
+def parameter_changes(old: dict[str, str], new: dict[str, str]) -> str:
     """Which of these descriptions have changed, in words; empty if none."""
     return ", ".join(
-        told_change(name, old[name], new[name])
+        change_message(name, old[name], new[name])
         for name in new
         if name in old and old[name] != new[name]
     )

@@ -40,14 +40,14 @@ from maboost.estimators.control import (
     Score,
     Tasks,
     booster_parameters,
-    told_changes,
+    parameter_changes,
 )
 from maboost.estimators.suspects import Evidence, Suspicion
 from maboost.estimators.voting import Voting
 from maboost.learners.base import WeakLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.parameters import described, told_change
+from maboost.mirror.parameters import described, change_message
 from maboost.noise.label_noise import LabelNoise
 from maboost.runtime.communicator import (
     Communicator,
@@ -158,7 +158,7 @@ class Fitting(Voting):
         reason, whole = self._run(run, rows, checkpoint or (lambda last: None), began)
         if self.warm_start and whole:
             self._resume = {
-                "print": self.__dict__.pop("_print"),
+                "fingerprints": self.__dict__.pop("_fingerprints"),
                 "run": run.snapshot(),
                 "ensemble": self.ensemble_.first(len(self.ensemble_)),
                 "history": self.history_,
@@ -268,44 +268,53 @@ class Fitting(Voting):
 
     def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
         """Go on where the last fit ended, if there was one."""
-        self._print: dict[str, Any] = {
+        self._fingerprints: dict[str, Any] = {
             "rows": rows.fingerprint(),
             "booster": described(run.booster.ascent),
             "parameters": booster_parameters(self),
-            "watching": rows.print_of(run.validation),
+            "validation rows": rows.validation_fingerprint(run.validation),
             "scoring": described(self.scoring),
         }
         if resume is None:
             return
-        flips = [past["parameters"].get("flip_rates") for past in (resume["print"], self._print)]
-        if resume["print"]["rows"] != self._print["rows"] and flips[0] != flips[1]:
+        flips = [
+            past["parameters"].get("flip_rates")
+            for past in (resume["fingerprints"], self._fingerprints)
+        ]
+        if resume["fingerprints"]["rows"] != self._fingerprints["rows"] and flips[0] != flips[1]:
             raise ValueError(
                 "warm_start=True goes on with the weights of the last fit, but "
-                f"{told_change('flip_rates', *flips)}; fit a clone, or set warm_start=False"
+                f"{change_message('flip_rates', *flips)}; fit a clone, or set warm_start=False"
             )
-        if resume["print"]["rows"] != self._print["rows"]:
+        if resume["fingerprints"]["rows"] != self._fingerprints["rows"]:
             raise ValueError(
                 "warm_start=True goes on with the rows of the last fit, but X, y, the weights, the sources "
                 "or the rows held out have changed; fit a clone, or set warm_start=False"
             )
-        if resume["print"]["booster"] != self._print["booster"]:
-            old, new = resume["print"], self._print
-            what = told_changes(old.get("parameters", {}), new["parameters"])
-            what = what or told_change("it", old["booster"], new["booster"])
+        if resume["fingerprints"]["booster"] != self._fingerprints["booster"]:
+            old, new = resume["fingerprints"], self._fingerprints
+            what = parameter_changes(old.get("parameters", {}), new["parameters"])
+            what = what or change_message("it", old["booster"], new["booster"])
             raise ValueError(
                 f"warm_start=True goes on with the booster of the last fit, but {what}; fit a clone, or set "
                 "warm_start=False"
             )
         # what was watched of the rounds done is known of these rows only, and under this score
-        if run.validation is not None and resume["print"]["watching"] != self._print["watching"]:
+        if (
+            run.validation is not None
+            and resume["fingerprints"]["validation rows"] != self._fingerprints["validation rows"]
+        ):
             raise ValueError(
                 "warm_start=True goes on with the rows that watched the last fit, but X_val, y_val or "
                 "sample_weight_val have changed or were not there; fit a clone, or set warm_start=False"
             )
-        if run.validation is not None and resume["print"]["scoring"] != self._print["scoring"]:
+        if (
+            run.validation is not None
+            and resume["fingerprints"]["scoring"] != self._fingerprints["scoring"]
+        ):
             raise ValueError(
                 "warm_start=True goes on with the score of the last fit, but scoring was "
-                f"{resume['print']['scoring']} and is now {self._print['scoring']}; fit a clone, or set "
+                f"{resume['print']['scoring']} and is now {self._fingerprints['scoring']}; fit a clone, or set "
                 "warm_start=False"
             )
         done = len(resume["ensemble"])

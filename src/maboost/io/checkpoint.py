@@ -27,7 +27,7 @@ from maboost._version import __version__
 from maboost.boosting.history import History, Round
 from maboost.boosting.loop import Run
 from maboost.data.training_rows import TrainingRows
-from maboost.estimators.control import fixed_parameters, told_changes
+from maboost.estimators.control import fixed_parameters, parameter_changes
 from maboost.io.container import (
     MAX_BYTES,
     Arrays,
@@ -42,7 +42,7 @@ from maboost.io.run_records import history, read_history
 from maboost.io.trees import OFFSETS, flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.parameters import described, told_change
+from maboost.mirror.parameters import described, change_message
 from maboost.runtime.atomic_files import remove_parts, whole_file
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
 
@@ -180,10 +180,10 @@ class Checkpoint:
         what = _ROWS.get(name)
         if what is not None:  # the weights of rows follow from the flip rates too
             old_rates = {k: v for k, v in stored.parameters.items() if k == "flip_rates"}
-            what = told_changes(old_rates, self.parameters) or what
+            what = parameter_changes(old_rates, self.parameters) or what
         if what is None and name != "booster":
-            what = told_changes(stored.parameters, self.parameters)
-        raise self._of_another_fit(what or told_change(name, was, now))
+            what = parameter_changes(stored.parameters, self.parameters)
+        raise self._of_another_fit(what or change_message(name, was, now))
 
     def _of_another_fit(self, what: str) -> CheckpointError:
         told = shortened(what, 2000)
@@ -374,7 +374,7 @@ def _fingerprints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str | N
     parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
     return {
         "rows": rows.fingerprint() if alone else None,
-        "validation rows": rows.print_of(run.validation) if alone else None,
+        "validation rows": rows.validation_fingerprint(run.validation) if alone else None,
         "booster": type(model).__name__,
         "estimator": _described_learner(run.learner),
         "scoring": "none" if run.validation is None else described(model.scoring),

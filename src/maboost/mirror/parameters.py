@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Component", "described", "told_change"]
+__all__ = ["Component", "described", "change_message"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -60,10 +60,10 @@ def described(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def told_change(name: str, was: str, now: str) -> str:
+def change_message(name: str, was: str, now: str) -> str:
     """A change in words; arrays are known by a hash, which tells nobody anything.
 
-    >>> told_change("depth", "3", "2")
+    >>> change_message("depth", "3", "2")
     'depth was 3 and is now 2'
     """
     if "array(" in was or "array(" in now:
