@@ -25,7 +25,7 @@ from maboost.boosting.rounding import at_most
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.parameters import described, change_message
+from maboost.mirror.parameters import change_message, described
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -47,7 +47,7 @@ from maboost.estimators.voting import Voting
 from maboost.learners.base import WeakLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.parameters import described, change_message
+from maboost.mirror.parameters import change_message, described
 from maboost.noise.label_noise import LabelNoise
 from maboost.runtime.communicator import (
     Communicator,
@@ -277,45 +277,35 @@ class Fitting(Voting):
         }
         if resume is None:
             return
-        flips = [
-            past["parameters"].get("flip_rates")
-            for past in (resume["fingerprints"], self._fingerprints)
-        ]
-        if resume["fingerprints"]["rows"] != self._fingerprints["rows"] and flips[0] != flips[1]:
+        old, new = resume["fingerprints"], self._fingerprints
+        flips = [past["parameters"].get("flip_rates") for past in (old, new)]
+        if old["rows"] != new["rows"] and flips[0] != flips[1]:
             raise ValueError(
                 "warm_start=True goes on with the weights of the last fit, but "
                 f"{change_message('flip_rates', *flips)}; fit a clone, or set warm_start=False"
             )
-        if resume["fingerprints"]["rows"] != self._fingerprints["rows"]:
+        if old["rows"] != new["rows"]:
             raise ValueError(
                 "warm_start=True goes on with the rows of the last fit, but X, y, the weights, the sources "
                 "or the rows held out have changed; fit a clone, or set warm_start=False"
             )
-        if resume["fingerprints"]["booster"] != self._fingerprints["booster"]:
-            old, new = resume["fingerprints"], self._fingerprints
+        if old["booster"] != new["booster"]:
             what = parameter_changes(old.get("parameters", {}), new["parameters"])
             what = what or change_message("it", old["booster"], new["booster"])
             raise ValueError(
                 f"warm_start=True goes on with the booster of the last fit, but {what}; fit a clone, or set "
                 "warm_start=False"
             )
-        # what was watched of the rounds done is known of these rows only, and under this score
-        if (
-            run.validation is not None
-            and resume["fingerprints"]["validation rows"] != self._fingerprints["validation rows"]
-        ):
+        # the scores of the rounds done are known of these validation rows only, and by this scoring
+        if run.validation is not None and old["validation rows"] != new["validation rows"]:
             raise ValueError(
                 "warm_start=True goes on with the rows that watched the last fit, but X_val, y_val or "
                 "sample_weight_val have changed or were not there; fit a clone, or set warm_start=False"
             )
-        if (
-            run.validation is not None
-            and resume["fingerprints"]["scoring"] != self._fingerprints["scoring"]
-        ):
+        if run.validation is not None and old["scoring"] != new["scoring"]:
             raise ValueError(
                 "warm_start=True goes on with the score of the last fit, but scoring was "
-                f"{resume['print']['scoring']} and is now {self._fingerprints['scoring']}; fit a clone, or set "
-                "warm_start=False"
+                f"{old['scoring']} and is now {new['scoring']}; fit a clone, or set warm_start=False"
             )
         done = len(resume["ensemble"])
         if self._most_rounds < done:

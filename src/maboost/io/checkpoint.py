@@ -42,7 +42,7 @@ from maboost.io.run_records import history, read_history
 from maboost.io.trees import OFFSETS, flat, read_trees
 from maboost.io.values import label
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.mirror.parameters import described, change_message
+from maboost.mirror.parameters import change_message, described
 from maboost.runtime.atomic_files import remove_parts, whole_file
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
 

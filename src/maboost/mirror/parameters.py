@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Component", "described", "change_message"]
+__all__ = ["Component", "change_message", "described"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
