@@ -24,6 +24,7 @@ import numpy as np
 
 from maboost import SmoothBoostClassifier, certify
 from maboost.certification.bounds import clopper_pearson
+from maboost.noise import transition_matrix
 
 KINDS, CONFIDENCE = 64, 0.95
 BITS = (np.arange(KINDS)[:, None] >> np.arange(6)) & 1
@@ -158,7 +159,7 @@ def once(
     options: dict[str, Any] = {}
     if case.rates:
         y = flipped(y, case.rates, rng)
-        known = dict(enumerate(case.rates))
+        known = transition_matrix(dict(enumerate(case.rates)), range(case.classes))
         options["flip_rates"] = audit(case.rates, rng) if case.audited else known
     if case.by_group:
         group = population.groups[kinds]

@@ -314,7 +314,7 @@ from maboost import HistTreeClassifier, MABoostClassifier
 path, kills = sys.argv[1], int(sys.argv[2])
 X, y = make_classification(2000, 10, n_informative=5, flip_y=0.1, random_state=0)
 model = MABoostClassifier(
-    HistTreeClassifier(max_depth=3, max_features=0.5), n_estimators=150, early_stopping=True,
+    HistTreeClassifier(max_depth=3, max_features=0.5), n_estimators=500, early_stopping=True,
     n_iter_no_change=1000, random_state=0, n_jobs=1, checkpoint=path, checkpoint_every=1, resume=True,
 )
 MABoostClassifier(n_estimators=2, n_jobs=1).fit(X, y)  # so that children need not load the kernels
@@ -362,7 +362,7 @@ def test_a_process_killed_again_and_again_ends_with_the_same_model(tmp_path):
     assert done.returncode == 0, done.stderr
     X, y = make_classification(2000, 10, n_informative=5, flip_y=0.1, random_state=0)
     model = MABoostClassifier(
-        HistTreeClassifier(max_depth=3, max_features=0.5), n_estimators=150, early_stopping=True,
+        HistTreeClassifier(max_depth=3, max_features=0.5), n_estimators=500, early_stopping=True,
         n_iter_no_change=1000, random_state=0,
     ).fit(X, y)  # fmt: skip
     loaded = maboost.load_model(saved)

@@ -250,7 +250,17 @@ def categorical_mask(
 
 
 class RareCategoriesWarning(UserWarning):
-    """A column has more categories than `max_bins`, so that the rare ones share a bin."""
+    """A column has more categories than `max_bins`, so that the rare ones share a bin.
+
+    >>> import warnings
+    >>> from maboost import MABoostClassifier
+    >>> model = MABoostClassifier(n_estimators=1, max_bins=4, categorical_features=[0])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = model.fit([[i % 8] for i in range(40)], [i % 2 for i in range(40)])
+    >>> [warning.category.__name__ for warning in caught], list(model.rare_categories_)
+    (['RareCategoriesWarning'], [0])
+    """
 
 
 def rare_categories(

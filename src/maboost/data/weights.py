@@ -33,7 +33,16 @@ _SMALLEST_SHARE = 1e-100
 
 
 class InertRowsWarning(UserWarning):
-    """Some rows have a weight so small beside the largest that they take no part in the fit."""
+    """Some rows have a weight so small beside the largest that they take no part in the fit.
+
+    >>> import warnings
+    >>> from maboost import MABoostClassifier
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = MABoostClassifier(n_estimators=1).fit([[0], [1], [2]], [0, 1, 1], [1, 1, 1e-200])
+    >>> [warning.category.__name__ for warning in caught], model.n_inert_rows_
+    (['InertRowsWarning'], 1)
+    """
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,16 @@ def reweight(
     -------
     ReweightedClassifier
         With predict, predict_proba, decision_function, score and the certificates.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import AdaBoostClassifier
+    >>> from maboost import reweight
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> smaller = reweight(AdaBoostClassifier(n_estimators=30, random_state=0).fit(X, y), X, y)
+    >>> smaller.certificate_.soft_margin > smaller.certificate_before_.soft_margin
+    True
     """
     if not (isinstance(tolerance, Real) and 0.0 < tolerance < 1.0):
         raise ValueError(f"tolerance must be in (0, 1), got {tolerance!r}")

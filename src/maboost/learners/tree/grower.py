@@ -547,8 +547,8 @@ def grow(
     features = _drawn(np.arange(columns), rules.features_per_tree, rng)
     draws = per_node is not None and per_node < len(features)
     plan = _Plan(
-        _DEPTH_UNLIMITED if rules.max_depth is None else rules.max_depth,
-        rules.max_leaf_nodes or 0,
+        _DEPTH_UNLIMITED if rules.max_depth is None else int(rules.max_depth),
+        int(rules.max_leaf_nodes or 0),
         max(rules.min_samples_leaf, 1),
         float(rules.min_weight_fraction_leaf),
         rules.votes,
