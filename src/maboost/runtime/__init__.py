@@ -1,1 +1,1 @@
-"""How anything runs: compiled kernels, threads, exact sums, shards, row hashes, files written whole."""
+"""The infrastructure below the mathematics: kernels, threads, exact sums, shards, row hashes, atomic files."""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PART = r"\.[0-9a-f]{16}\.part"  # what follows the name of a file while it is w
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write, which is at `path` once the block has ended, in the place of what was there.
+    """Open a file for writing, which replaces the file at `path` when the block ends.
 
-    It is written beside, put on the disk and renamed: whoever reads, and whenever the process is killed,
-    finds all of it or what was there before. If the block raises, nothing is left. A link is followed;
-    folders, pipes and devices are refused, as a file would take their place.
+    The content goes to a temporary file in the same folder, is flushed to disk and then renamed. A reader, or a
+    process that is killed, sees either the complete new file or the old one. If the block raises, nothing
+    remains. Symbolic links are followed. Folders, pipes and devices are refused, since a file would replace them.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -38,9 +38,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if os.path.exists(target) and not os.path.isfile(target):
-        raise FileExistsError(errno.EEXIST, "is there and is no regular file", os.fspath(path))
+        raise FileExistsError(errno.EEXIST, "exists and is not a regular file", os.fspath(path))
     folder, name = os.path.split(target)
-    # readers of a folder of tables pass over names that begin with a dot
+    # readers of a folder of tables skip names that begin with a dot
     beside = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file, naming(path):
@@ -60,7 +60,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let errors of a full disk, which name no file, name this one."""
+    """Add this file's name to errors of a full disk, which name no file."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Write the names in a folder to the disk, where the system can."""
+    """Flush the entries of a folder to disk, where the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -80,7 +80,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:
-    """Remove what processes left that were killed while they wrote this file."""
+    """Remove the temporary files of processes that were killed while they wrote this file."""
     folder, name = os.path.split(os.path.realpath(path))
     for other in os.listdir(folder):
         if re.fullmatch(re.escape(f".{name}") + _PART, other):

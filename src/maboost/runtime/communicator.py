@@ -1,4 +1,4 @@
-"""How shards talk, and sums that do not depend on who adds first.
+"""Communication between shards, and sums that do not depend on the order of addition.
 
 Everything global in this library (an edge, a projection's mass, a gain) is a sum, a maximum or a
 minimum over rows. The code that needs one sees only its own *shard* of the rows and a
@@ -45,7 +45,7 @@ _LEAST = 1 << 13  # values of a chunk
 
 
 class Communicator(Protocol):
-    """What the training loop needs to know about the other shards.
+    """The interface between the training loop and the other shards.
 
     >>> import numpy as np
     >>> comm = SerialCommunicator()
@@ -87,16 +87,16 @@ class SerialCommunicator:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is built on the two operations of a communicator.
+# Operations built on the two methods of a communicator.
 
 
 def global_count(count: int, comm: Communicator) -> int:
-    """The sum of a count over all shards."""
+    """Return the sum of a count over all shards."""
     return int(comm.allreduce(np.array([count], dtype=np.int64), "sum")[0])
 
 
 def sums_of_all(arrays: list[NDArray[np.int64]], comm: Communicator) -> list[NDArray[np.int64]]:
-    """The sums over all shards of several arrays of integers, in one message."""
+    """Return the sums over all shards of several integer arrays, in one message."""
     if comm.size == 1 or not arrays:
         return arrays
     total = comm.allreduce(np.concatenate([a.reshape(-1) for a in arrays]), "sum")
@@ -105,11 +105,11 @@ def sums_of_all(arrays: list[NDArray[np.int64]], comm: Communicator) -> list[NDA
 
 
 def by_rank(array: NDArray[Any], comm: Communicator) -> NDArray[Any]:
-    """The small arrays of all shards, of one length and of 8 bytes an entry, as the rows of a table.
+    """Return the small arrays of all shards as the rows of a table; all have one length and 8 bytes an entry.
 
-    Every shard puts its own between zeros, and the sum is all of them: as integers, so that not a bit
-    changes (a sum of floats would lose the sign of a zero). To wait for each other is what a message
-    costs, so one that is a few times as long is cheaper than two.
+    Every shard puts its own array between zeros, and the sum holds all of them. The sum is one of integers: a
+    sum of floats would lose the sign of a zero. The cost of a message is mostly waiting, so one longer
+    message is cheaper than two.
     """
     if comm.size == 1:
         return array[None]
@@ -120,9 +120,9 @@ def by_rank(array: NDArray[Any], comm: Communicator) -> NDArray[Any]:
 
 
 def gathered(array: NDArray[Any], comm: Communicator) -> list[NDArray[Any]]:
-    """The arrays of all shards by rank, of 8 bytes an entry; they may differ in length only.
+    """Return the arrays of all shards by rank, of 8 bytes an entry; they may differ in length only.
 
-    As :func:`by_rank`, after a message that says how long they are.
+    Like :func:`by_rank`, after a message with the lengths.
     """
     sizes = np.zeros(comm.size, dtype=np.int64)
     sizes[comm.rank] = len(array)
@@ -153,7 +153,7 @@ def gathered_objects(value: Any, comm: Communicator) -> list[Any]:
 
 @kernel
 def _largest_of_chunk(values, tops, size, chunk, slot):
-    """The bits of the largest magnitude: as integers they are in its order, and NaN is above all."""
+    """Write the bits of the largest magnitude: as integers they have the order of the floats, with NaN on top."""
     most = tops[slot, 0]
     for i in range(chunk * size, min((chunk + 1) * size, values.size)):
         most = max(most, bits_of(values[i]) & np.int64(0x7FFFFFFFFFFFFFFF))
@@ -204,20 +204,20 @@ def _fold_wide_all(team, values, base, scale, low):
 def wide_sums(
     columns: list[NDArray[np.float64]], base: NDArray[np.float64], grid: WideGrid, threads: Threads
 ) -> NDArray[np.int64]:
-    """The sums of base * column over this shard, as :func:`maboost.runtime.exact_sum.fold_wide` has them."""
+    """Return the sums of base * column over this shard, as :func:`maboost.runtime.exact_sum.fold_wide` has them."""
     scale, low = grid.factors
     flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
     return np.array([threads.run(_fold_wide_all, c, base, scale, low) for c in flat])
 
 
 def _largest(values: NDArray[np.float64], threads: Threads) -> float:
-    """The largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
+    """Return the largest magnitude; infinity stands for anything that is not finite (a maximum keeps it)."""
     top = float(np.int64(threads.run(_largest_bits, values)).view(np.float64))
     return top if math.isfinite(top) else math.inf
 
 
 def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) -> list[float]:
-    """The sums of several arrays over all shards; NaN where a value is not finite.
+    """Return the sums of several arrays over all shards; NaN where a value is not finite.
 
     See :func:`reproducible_sum`.
     """
@@ -227,7 +227,7 @@ def reproducible_sums(columns: list[NDArray[np.float64]], comm: Communicator) ->
 def sums_by_code(
     codes: NDArray[np.integer], values: NDArray[np.float64], count: int, comm: Communicator
 ) -> NDArray[np.float64]:
-    """The sums of the values of each of `count` codes over all shards, each as :func:`reproducible_sum`."""
+    """Return the sums of the values of each of `count` codes over all shards, each as :func:`reproducible_sum`."""
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(1, count))
     return np.array(reproducible_sums(np.split(values[order], ends), comm))
@@ -236,11 +236,11 @@ def sums_by_code(
 def counted_sums(
     columns: list[NDArray[np.float64]], comm: Communicator, threads: Threads | None = None
 ) -> tuple[list[float], list[int]]:
-    """The sums of :func:`reproducible_sums`, and of how many values over all shards each is.
+    """Return the sums of :func:`reproducible_sums`, and the number of values of each over all shards.
 
-    The grid of a sum follows from the largest value and the number of values of *all* shards. Each
-    takes the others to be like itself, and tells what it saw along with its sums: where all were right,
-    as they nearly always are, one message does.
+    The grid of a sum follows from the largest value and the number of values of *all* shards. Each shard
+    assumes that the others have its own grid, and sends its largest value and count with its sums. If all
+    assumptions were right, as they nearly always are, one message is enough.
     """
     flat = [np.ascontiguousarray(c, dtype=np.float64).reshape(-1) for c in columns]
     threads = threads or Threads()
@@ -249,8 +249,8 @@ def counted_sums(
     own = _folds(flat, tops, scales, threads)
     if comm.size == 1:
         return _values(own, scales, tops), counts
-    told = by_rank(np.concatenate([np.array(tops).view(np.int64), counts, np.ravel(own)]), comm)
-    all_tops, all_counts, folds = np.split(told, [len(flat), 2 * len(flat)], axis=1)
+    shared = by_rank(np.concatenate([np.array(tops).view(np.int64), counts, np.ravel(own)]), comm)
+    all_tops, all_counts, folds = np.split(shared, [len(flat), 2 * len(flat)], axis=1)
     all_tops = all_tops.view(np.float64)
     tops, counts = all_tops.max(axis=0).tolist(), all_counts.sum(axis=0).tolist()
     scales = _scales(tops, counts)
@@ -268,7 +268,7 @@ def counted_sums(
 
 
 def _values(sums: list[list[int]], scales: list[FixedPoint], tops: list[float]) -> list[float]:
-    """What sums on these grids stand for; NaN where a value is not finite."""
+    """Return the values of sums on these grids; NaN where a value is not finite."""
     return [
         scale.value(high, low) if math.isfinite(top) else math.nan
         for scale, (high, low), top in zip(scales, sums, tops, strict=True)
@@ -276,7 +276,7 @@ def _values(sums: list[list[int]], scales: list[FixedPoint], tops: list[float]) 
 
 
 def _scales(tops: list[float], counts: list[int], shards: int = 1) -> list[FixedPoint]:
-    """The grids of sums of so many values of that magnitude, in each of so many shards."""
+    """Return the grids of sums from the largest magnitudes and the counts of values in each of `shards` shards."""
     return [
         fixed_point(top if math.isfinite(top) else 0.0, count * shards)
         for top, count in zip(tops, counts, strict=True)
@@ -289,7 +289,7 @@ def _folds(
     scales: list[FixedPoint],
     threads: Threads,
 ) -> list[list[int]]:
-    """The sums of this shard on these grids; zeros where a value is not finite."""
+    """Return the sums of this shard on these grids; zeros where a value is not finite."""
 
     def folded(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
         found: list[int] = threads.run(_fold_all, values, *scale[:3]).tolist()
@@ -302,7 +302,7 @@ def _folds(
 
 
 def reproducible_sum(values: NDArray[np.float64], comm: Communicator | None = None) -> float:
-    """The sum of `values` over all shards, the same bits for any order, threads or sharding.
+    """Return the sum of `values` over all shards, the same bits for any order, threads or sharding.
 
     Every value is rounded to a fixed grid, set by the largest magnitude and the number of values over
     *all* shards, and added there as integers. The result differs from the exact sum by less than one

@@ -1,7 +1,7 @@
-"""Small values as bytes and back, without pickle: decoding runs no code, whatever the bytes are.
+"""Encoding of small values as bytes without pickle: decoding never runs code.
 
 Workers exchange such values over connections that are not authenticated (see ``docs/distributed.md``).
-A message is the length of a JSON text, the text, and the buffers of the arrays that the text names.
+A message has the length of a JSON text, the text, and the buffers of the arrays that the text names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH = 8
 
 
 class DecodingError(ValueError):
-    """The bytes are no message of :func:`encoded`."""
+    """The bytes are not a message of :func:`encoded`."""
 
 
 def encoded(value: Any) -> bytes:
@@ -38,7 +38,7 @@ def encoded(value: Any) -> bytes:
 
 
 def _described(value: Any, buffers: list[bytes]) -> Any:
-    """The JSON form of a value; the contents of arrays and bytes go to `buffers`."""
+    """Return the JSON form of a value; append the contents of arrays and bytes to `buffers`."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, list):
@@ -51,7 +51,7 @@ def _described(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, bytes):
         buffers.append(value)
         return {"bytes": len(value)}
-    if isinstance(value, np.str_ | np.bytes_):  # of these numpy makes no array where they are empty
+    if isinstance(value, np.str_ | np.bytes_):  # numpy makes no array of empty ones
         return _described(value.item(), buffers)
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS:
         buffers.append(value.tobytes())
@@ -67,12 +67,12 @@ def _described(value: Any, buffers: list[bytes]) -> Any:
 
 
 def decoded(content: bytes) -> Any:
-    """The value of a message; bytes after its end are ignored.
+    """Return the value of a message; bytes after its end are ignored.
 
     Raises
     ------
     DecodingError
-        If the bytes are no such message.
+        If the bytes are not such a message.
     """
     try:
         start = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
@@ -90,25 +90,25 @@ class _Reader:
         self.content = content
         self.start = start
 
-    def value(self, told: Any) -> Any:
-        if isinstance(told, list):
-            return [self.value(item) for item in told]
-        if not isinstance(told, dict):
-            return told
-        if "tuple" in told:
-            return tuple(self.value(told["tuple"]))
-        if "dict" in told:
-            items = self.value(told["dict"])
+    def value(self, described: Any) -> Any:
+        if isinstance(described, list):
+            return [self.value(item) for item in described]
+        if not isinstance(described, dict):
+            return described
+        if "tuple" in described:
+            return tuple(self.value(described["tuple"]))
+        if "dict" in described:
+            items = self.value(described["dict"])
             return dict(zip(items[::2], items[1::2], strict=True))
-        if "bytes" in told:
-            return self.buffer(told["bytes"])
-        if "objects" in told:
-            found = np.empty(len(told["objects"]), dtype=object)
-            found[:] = self.value(told["objects"])
-            return found.reshape(told["shape"])
-        if "array" in told:
-            return self.array(told["array"], told["shape"])
-        return self.array(told["scalar"], told["shape"])[()]
+        if "bytes" in described:
+            return self.buffer(described["bytes"])
+        if "objects" in described:
+            found = np.empty(len(described["objects"]), dtype=object)
+            found[:] = self.value(described["objects"])
+            return found.reshape(described["shape"])
+        if "array" in described:
+            return self.array(described["array"], described["shape"])
+        return self.array(described["scalar"], described["shape"])[()]
 
     def buffer(self, size: int) -> bytes:
         end = self.start + size

@@ -1,6 +1,6 @@
-"""How kernels read what may be one number or one an entry, coded or not.
+"""How kernels read an argument that is one number or one number an entry, and a direction with or without codes.
 
-Each reader is chosen while a kernel is compiled, so that its loop has no case to tell apart.
+numba chooses a reader when it compiles a kernel, so the loop has no branch for the case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["entry_at", "some_entries", "value_at", "value_part"]
 
 
 def value_at(values, i):
-    """The cap or the measure of entry i, whether `values` is one number or one an entry."""
+    """Return the cap or the measure of entry i, whether `values` is one number or one an entry."""
     return values if np.ndim(values) == 0 else values[i]
 
 
@@ -25,7 +25,7 @@ def _value_at(values, i):
 
 
 def value_part(values, start, stop):
-    """Those of some entries."""
+    """Return the values for a range of entries, or the one number for all."""
     return values if np.ndim(values) == 0 else values[start:stop]
 
 
@@ -37,7 +37,7 @@ def _value_part(values, start, stop):
 
 
 def entry_at(values, codes, i):
-    """Entry i of a direction, whether it is coded or not (then `codes` is None)."""
+    """Return entry i of a direction; `codes` is None if the direction is an array."""
     return values[i] if codes is None else values[codes[i]]
 
 
@@ -49,7 +49,7 @@ def _entry_at(values, codes, i):
 
 
 def some_entries(values, codes, start, stop):
-    """Part of a direction that is coded or not: what :func:`entry_at` needs for it."""
+    """Return the part of a direction that :func:`entry_at` needs for a range of entries."""
     return (values[start:stop], None) if codes is None else (values, codes[start:stop])
 
 

@@ -1,7 +1,7 @@
-"""Floats as integers on a grid, whose sums do not depend on who adds first.
+"""Floats as integers on a grid, whose sums do not depend on the order of addition.
 
-A value is ``(high * 2^bits + low) * quantum`` with two integers, rounded to the grid once; from there on
-nothing is rounded, so that any order of adding, any threads and any shards give the same bits.
+A value is ``(high * 2^bits + low) * quantum`` with two integers, rounded to the grid once. Nothing is rounded
+after that, so any order, number of threads and number of shards gives the same bits.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ BIAS = 0x4338000000000000
 
 @kernel(fastmath={"contract"})
 def split_biased(value, first, second, low):
-    """Integers (high, low) of one value, both too large by BIAS: a sum subtracts that once for all.
+    """Return integers (high, low) of one value, both too large by BIAS, which a sum subtracts once for all.
 
     `first * second * low` are powers of two of a FixedPoint. Rounding by adding a constant keeps the loop
     that calls this vectorised on any x86 or ARM core; a conversion instruction to int64 exists only on
-    some. Products are exact, so that no bit differs where they are fused with what is added to them.
+    some. Products are exact, so fusing them with an addition changes no bit.
     """
     scaled = value * first * second
     rounded = scaled + MAGIC
@@ -49,14 +49,14 @@ def split_biased(value, first, second, low):
 
 @kernel
 def split(value, first, second, low):
-    """Integers (high, low) of one value, as they are."""
+    """Return integers (high, low) of one value."""
     high, rest = split_biased(value, first, second, low)
     return high - BIAS, rest - BIAS
 
 
 @kernel
 def fold(values, first, second, low):
-    """Integers (high, low) of the sum of values."""
+    """Return integers (high, low) of the sum of values."""
     total_high, total_low = 0, 0
     for i in range(values.size):
         high, rest = split(values[i], first, second, low)
@@ -75,15 +75,15 @@ class FixedPoint(NamedTuple):
 
     @property
     def factors(self) -> tuple[float, float]:
-        """The first two as one, where the bound of the values is far from the ends of a float's range."""
+        """The first two factors as one, where the bound of the values is far from the ends of a float's range."""
         return self.first * self.second, self.low
 
     def blur(self, count: int) -> float:
-        """How far a sum of so many values may be from the exact one."""
+        """Return the largest difference between a sum of `count` values and the exact sum."""
         return count * math.ldexp(0.5, self.exponent)
 
     def value(self, high: int, low: int) -> float:
-        """The float nearest to what the two integer sums stand for."""
+        """Return the float nearest to what the two integer sums stand for."""
         total = high * int(self.low) + low  # Python's integers: exact
         try:
             return math.ldexp(float(total), self.exponent)
@@ -91,13 +91,13 @@ class FixedPoint(NamedTuple):
             return math.copysign(math.inf, total)
 
     def values(self, high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Those of many pairs of sums."""
+        """Return the values of many pairs of sums."""
         bits = int(self.low).bit_length() - 1
         high, low = high + (low >> bits), low & ((1 << bits) - 1)
         negative, some = high < 0, low > 0
         high = np.where(negative, -high - some, high)
         low = np.where(negative & some, (1 << bits) - low, low)
-        # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+        # 62 bits, the last of which says whether lower bits were dropped, so that halves round correctly
         length = np.frexp(high.astype(np.float64))[1]  # of the high part; or one more
         out = bits - np.minimum(62 - length, bits)
         left_out = (low & ((1 << out) - 1)) > 0
@@ -108,9 +108,9 @@ class FixedPoint(NamedTuple):
         return found
 
 
-@lru_cache(256)  # the same few are asked for in every round
+@lru_cache(256)  # every round asks for the same few
 def fixed_point(bound: float, count: int) -> FixedPoint:
-    """The scale for sums of `count` values of magnitude at most `bound`.
+    """Return the scale for sums of `count` values of magnitude at most `bound`.
 
     With c bits for the count each of the two parts has 62 - c bits (51 at most), so neither can
     overflow; the rounding of the whole sum is below ``bound * 2**(3c - 124)``: less than one unit in
@@ -126,7 +126,7 @@ def fixed_point(bound: float, count: int) -> FixedPoint:
 
 
 # --------------------------------------------------------------------------------------------------
-# The same in three parts on one fixed grid: no pass for the largest value, so that a sum can be
+# The same in three parts on one fixed grid. It needs no pass for the largest value, so a sum can be
 # taken block by block while its terms are in the cache.
 
 _WIDE_EXPONENT = (
@@ -136,9 +136,9 @@ _WIDE_EXPONENT = (
 
 @kernel(fastmath={"contract"})
 def split_wide(term, scale, low):
-    """Integers (high, middle, low) of one term, all too large by BIAS, and one if it does not fit.
+    """Return integers (high, middle, low) of one term, all too large by BIAS, and 1 if it does not fit.
 
-    Then they stand for nothing. Products are exact, as in :func:`split_biased`.
+    If it does not fit, the integers have no meaning. Products are exact, as in :func:`split_biased`.
     """
     scaled = term * scale
     high = scaled + MAGIC
@@ -151,7 +151,7 @@ def split_wide(term, scale, low):
 
 @kernel
 def fold_wide(values, base, scale, low):
-    """Integers (high, middle, low) of the sum of base * values, and how many terms do not fit."""
+    """Return integers (high, middle, low) of the sum of base * values, and the number of terms that do not fit."""
     a, b, c, unfit = 0, 0, 0, 0
     for i in range(values.size):
         high, middle, last, bad = split_wide(base[i] * values[i], scale, low)
@@ -164,13 +164,13 @@ def fold_wide(values, base, scale, low):
 
 
 class WideGrid(NamedTuple):
-    """The grid of :func:`fold_wide` for sums of so many terms."""
+    """The grid of :func:`fold_wide` for a given number of terms."""
 
     bits: int
 
     @classmethod
     def of(cls, count: int) -> WideGrid:
-        """For `count` terms over all shards."""
+        """Return the grid for `count` terms over all shards."""
         return cls(min(62 - int(count).bit_length(), 50))
 
     @property
@@ -179,6 +179,6 @@ class WideGrid(NamedTuple):
         return math.ldexp(1.0, self.bits - _WIDE_EXPONENT), math.ldexp(1.0, self.bits)
 
     def value(self, high: int, middle: int, low: int) -> float:
-        """The float nearest to what the three sums stand for."""
+        """Return the float nearest to what the three sums stand for."""
         total = (((high << self.bits) + middle) << self.bits) + low
         return math.ldexp(float(total), _WIDE_EXPONENT - 3 * self.bits)

@@ -1,7 +1,7 @@
-"""Exponentials that are the same bits on every machine, and fast on most.
+"""Exponentials with the same bits on every machine, vectorised on most.
 
-What numpy does depends on the instructions a processor has: with AVX-512 it is fast and has other last bits,
-without it entries are taken one by one. This loop of additions and multiplications vectorises anywhere.
+numpy's exponential depends on the instructions of the processor: with AVX-512 it is fast and differs in the last
+bits, without it it is scalar. This loop of additions and multiplications vectorises everywhere.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["exponentials", "exponentials_into"]
 
 Array = NDArray[np.float64]
 
-_LOWEST, _HIGHEST = -750.0, 720.0  # beyond, they are zero and infinite
+_LOWEST, _HIGHEST = -750.0, 720.0  # beyond these e^x is zero and infinite
 _PER_LOG = 1.0 / math.log(2.0)
-# log 2 in two parts, of which the first has so few bits that its products with exponents are exact
+# log 2 in two parts; the first has so few bits that its products with exponents are exact
 _LOG_HIGH, _LOG_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13 = (1.0 / math.factorial(k) for k in range(2, 14))
 _ONE, _EXPONENT = np.uint64(1), np.uint64(52)
@@ -33,7 +33,7 @@ _ONE, _EXPONENT = np.uint64(1), np.uint64(52)
 
 @intrinsic
 def _float_of(typingctx: Any, bits: Any) -> Any:
-    """The float64 of these bits."""
+    """Return the float64 of these bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
@@ -43,13 +43,13 @@ def _float_of(typingctx: Any, bits: Any) -> Any:
 
 @kernel
 def exponentials_into(x, out):
-    """Out = e^x to a unit in the last place; `out` may be `x`.
+    """Write e^x to a unit in the last place; `out` may be `x`.
 
-    With n the whole number next to x / log 2 and r = x - n log 2, which is below 0.35, it is the Taylor
-    polynomial of e^r, to r^13, times 2^n: in two factors, since 2^n itself may not be a float.
+    With n the integer nearest to x / log 2 and r = x - n log 2, which is below 0.35, the result is the Taylor
+    polynomial of e^r up to r^13, times 2^n. The power is applied as two factors, since 2^n may not be a float.
     """
     for i in range(x.size):
-        y = x[i]  # (not the other way round: what is not a number stays so)
+        y = x[i]  # (this order of comparisons keeps NaN)
         y = _LOWEST if y < _LOWEST else y
         y = _HIGHEST if y > _HIGHEST else y
         rounded = y * _PER_LOG + MAGIC
@@ -68,7 +68,7 @@ def exponentials_into(x, out):
 
 
 def exponentials(x: Array) -> Array:
-    """E^x for a flat array.
+    """Return e^x for a flat array.
 
     >>> exponentials(np.array([-np.inf, 0.0, 1.0]))
     array([0.        , 1.        , 2.71828183])

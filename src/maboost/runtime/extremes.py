@@ -1,6 +1,6 @@
 """The smallest and the largest of many values.
 
-Floats are compared as integers that are in the same order: a loop over integers vectorises, one over floats
+Floats are compared as integers of the same order: a loop over integers vectorises, a loop over floats does
 does not.
 """
 
@@ -22,7 +22,7 @@ _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @kernel
 def in_order(bits):
-    """The bits of a float as an integer that is larger where the float is; and the other way round."""
+    """Map the bits of a float to an integer that has the order of the floats; the map is its own inverse."""
     return bits ^ ((bits >> np.int64(63)) & _ALL_BUT_SIGN)
 
 

@@ -1,8 +1,7 @@
-"""Instructions that numba has no name for: adding to cells, words of bytes, fetching ahead, quick floats.
+"""Instructions that numba does not offer: adding to cells, words of bytes, prefetching, fast conversion.
 
-The compiler does not know that cells and sums are different memory: what a kernel reads anew after each
-store is one load more for an add that is little else. Here the value to add is a number in a register, and
-bins are read eight at a time.
+The compiler cannot know that cells and sums do not overlap, so a kernel would reload its operands after each
+store. These instructions keep the value to add in a register and read bins eight at a time.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ def bits_of(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def whole(typingctx: Any, number: Any) -> Any:
-    """The float of a whole number from 0 to below 2^52; most processors convert no others in vectors.
+    """Return the float of an integer from 0 to below 2^52; most processors cannot vectorise other conversions.
 
-    Written to the last bits of 2^52, from which 2^52 is subtracted.
+    The integer becomes the last bits of 2^52, from which 2^52 is subtracted.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -45,7 +44,7 @@ def whole(typingctx: Any, number: Any) -> Any:
 
 @intrinsic
 def byte(typingctx: Any, flat: Any, at: Any) -> Any:
-    """``flat[at]`` of bytes, for a place that is known to be there: nothing is checked."""
+    """Return ``flat[at]`` of bytes without a bounds check."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -56,7 +55,7 @@ def byte(typingctx: Any, flat: Any, at: Any) -> Any:
 
 @intrinsic
 def eight_bytes(typingctx: Any, flat: Any, start: Any) -> Any:
-    """Eight neighbours of a flat array of bytes as one number, the first of them its lowest byte."""
+    """Read eight neighbours of a flat array of bytes as one number, the first in the lowest byte."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -70,10 +69,10 @@ def eight_bytes(typingctx: Any, flat: Any, start: Any) -> Any:
 
 @intrinsic
 def add(typingctx: Any, sums: Any, own: Any, place: Any, more: Any, value: Any) -> Any:
-    """``sums[own + place + more] += value`` for a flat array, added up in this order.
+    """Add: ``sums[own + place + more] += value`` for a flat array, with the index summed in this order.
 
-    So that `own`, which all columns of a row share, is added to the address once a row, and a constant
-    `more` is part of the instruction.
+    `own`, which all columns of a row share, is then added to the address once a row, and a constant
+    `more` becomes part of the instruction.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -88,7 +87,7 @@ def add(typingctx: Any, sums: Any, own: Any, place: Any, more: Any, value: Any) 
 
 @intrinsic
 def add_eight(typingctx: Any, sums: Any, own: Any, bins: Any, stride: Any, value: Any) -> Any:
-    """``sums[own + b + k * stride] += value`` for each byte b of `bins`, k of them below it."""
+    """Add: ``sums[own + b + k * stride] += value`` for each byte b of `bins`, where k counts the bytes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
@@ -105,7 +104,7 @@ def add_eight(typingctx: Any, sums: Any, own: Any, bins: Any, stride: Any, value
 
 @intrinsic
 def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for an element of a flat array before it is needed."""
+    """Prefetch an element of a flat array."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -113,7 +112,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         call = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         ask = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch.p0i8")
         where = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        builder.call(ask, [where, word(0), word(3), word(1)])  # to read, to keep, data
+        builder.call(ask, [where, word(0), word(3), word(1)])  # read, high locality, data cache
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen
@@ -121,7 +120,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def add_four(typingctx: Any, sums: Any, place: Any, cells: Any, at: Any) -> Any:
-    """``sums[place : place + 4] += cells[at : at + 4]`` for flat arrays, in one go."""
+    """Add four cells at once: ``sums[place : place + 4] += cells[at : at + 4]`` for flat arrays."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         four = ir.VectorType(ir.IntType(64), 4).as_pointer()

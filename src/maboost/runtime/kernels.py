@@ -1,4 +1,4 @@
-"""How kernels are compiled."""
+"""Compilation of kernels, and their cache on disk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DIGEST = 32
 
 
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Compile a function of arrays when it is first called, and keep the compiled form on disk.
+    """Compile a function of arrays on its first call, and cache the compiled form on disk.
 
-    The compiled function releases the interpreter's lock. It has no wrapper for callers in C, which takes
-    an eighth of the time to compile. A kept form that is damaged is compiled again, with a warning. Where
-    no folder can be written to, every process compiles the function again: the kept form is code that will
-    be run, so it is never put into a folder that other users may write to.
+    The compiled function releases the interpreter's lock. It has no wrapper for callers in C, which saves an
+    eighth of the compilation time. A damaged cache file is compiled again, with a warning. If no folder is
+    writable, every process compiles the function again: the cache holds code that will be run, so it never lies
+    in a folder that other users may write to.
     """
     if function is None:
         return partial(kernel, **options)
@@ -40,7 +40,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             "will compile the kernels anew, which takes some ten seconds; set NUMBA_CACHE_DIR to a folder of "
             "your own to keep them",
             UserWarning,
-            stacklevel=1,  # here: so that it is said once, and not for every kernel
+            stacklevel=1,  # this line, so that one warning is shown, not one a kernel
         )
         return njit(**options)(function)
     cache = getattr(compiled, "_cache", None)  # none under NUMBA_DISABLE_JIT
@@ -50,15 +50,15 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 
 class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]  # numba is untyped
-    """numba's files of one kernel, an index and the compiled forms, each with a digest at its end.
+    """numba's cache files of one kernel, an index and the compiled forms, each with a digest at its end.
 
-    numba unpickles and runs what it finds. Bytes that a crash or a failing disk changed would raise any
-    error, or run as machine code. The digest does not protect against someone who may write there.
+    numba unpickles and runs the content. Bytes that a crash or a failing disk changed could raise any
+    error, or run as machine code. The digest does not protect against a user who may write to the folder.
     """
 
     @classmethod
     def of(cls, files: IndexDataCacheFile) -> _CheckedFiles:
-        """The same files under names of their own: those that numba wrote have no digest."""
+        """Return the same files under separate names, since numba's own files have no digest."""
         name = files._index_name.removesuffix(".nbi")
         return cls(files._cache_path, f"{name}.checked", files._source_stamp)
 
@@ -68,7 +68,7 @@ class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]  # numba is untyp
     def _load_data(self, name: str) -> Any:
         path = self._data_path(name)
         if not self._is_sound(path):
-            raise OSError(f"{path} is damaged")  # numba takes it for a file that is not there
+            raise OSError(f"{path} is damaged")  # numba treats this like a missing file
         return super()._load_data(name)
 
     @contextmanager
@@ -79,7 +79,7 @@ class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]  # numba is untyp
             file.write(content.getvalue() + _digest(content.getvalue()))
 
     def _is_sound(self, path: str) -> bool:
-        """Whether a file is as it was written, or missing; a damaged one is removed."""
+        """Return whether a file is undamaged or missing; remove a damaged one."""
         try:
             with open(path, "rb") as file:
                 content = file.read()

@@ -1,7 +1,7 @@
-"""Several things in one message.
+"""Several reductions in one message.
 
-To wait for each other is what a message between shards costs, not its bytes: a round with half the
-messages is the quicker one, even where each of them is longer.
+The cost of a message between shards is mostly waiting, not bytes. A round with half the messages is faster, even
+if each message is longer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOCALLY: dict[Reduction, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
 def reduced(parts: list[tuple[NDArray[Any], Reduction]], comm: Communicator) -> list[NDArray[Any]]:
-    """Small flat arrays of 8 bytes an entry, each reduced by its own operation, in one message.
+    """Reduce small flat arrays of 8 bytes an entry, each by its own operation, in one message.
 
     >>> import numpy as np
     >>> from maboost.runtime.communicator import SerialCommunicator
@@ -38,37 +38,38 @@ def reduced(parts: list[tuple[NDArray[Any], Reduction]], comm: Communicator) -> 
 
 
 def pooled(
-    told: NDArray[np.int64], entries: NDArray[np.float64], comm: Communicator
+    header: NDArray[np.int64], entries: NDArray[np.float64], comm: Communicator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-    """What all shards tell by rank and, if they are few, the entries of all of them: one message.
+    """Exchange small arrays and, if there are few, the entries of all shards in one message.
 
-    With all entries at hand a shard can go on alone.
+    A shard that has all entries can continue without further messages.
 
     Parameters
     ----------
-    told : array of shape (n_told,)
+    header : array of shape (n_header,)
+        Sent in any case.
     entries : array of shape (n_fields, n)
-        Columns of this shard, of which others may have more or fewer.
+        Columns of this shard; the number of columns may differ between shards.
 
     Returns
     -------
-    told : array of shape (shards, n_told)
+    headers : array of shape (shards, n_header)
     entries : array of shape (n_fields, m) or None
-        None where some shard has more than its share of the room in a message.
+        None where some shard has more entries than its share of the message.
     """
     if comm.size == 1:
-        return told[None], entries
+        return header[None], entries
     fields, count = entries.shape
     room = thresholds.POOLED // comm.size
-    packet = np.zeros(1 + told.size + fields * room, dtype=np.int64)
-    packet[0], packet[1 : 1 + told.size] = count, told
-    own = packet[1 + told.size :].reshape(fields, room)
+    packet = np.zeros(1 + header.size + fields * room, dtype=np.int64)
+    packet[0], packet[1 : 1 + header.size] = count, header
+    own = packet[1 + header.size :].reshape(fields, room)
     if count <= room:
         own[:, :count] = entries.view(np.int64)
     table = by_rank(packet, comm)
-    counts, told = table[:, 0], table[:, 1 : 1 + told.size]
+    counts, headers = table[:, 0], table[:, 1 : 1 + header.size]
     if counts.max() > room:
-        return told, None
-    blocks = table[:, 1 + told.shape[1] :].reshape(comm.size, fields, room).view(np.float64)
+        return headers, None
+    blocks = table[:, 1 + headers.shape[1] :].reshape(comm.size, fields, room).view(np.float64)
     parts = [block[:, :n] for block, n in zip(blocks, counts, strict=True)]
-    return told, np.concatenate(parts, axis=1)
+    return headers, np.concatenate(parts, axis=1)

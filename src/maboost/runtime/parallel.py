@@ -7,7 +7,7 @@ microseconds however many threads there are, and a kernel may run many.
 
 The helpers stay inside a compiled function while they wait for a loop, for about a millisecond after the
 last one. Then they sleep until the next kernel is called. Each caller has a team of its own, so concurrent
-fits do not meet. A forked process starts without teams. Numba's own parallel loops offer neither: its
+fits do not share one. A forked process starts without teams. Numba's own parallel loops offer neither: its
 OpenMP layer ends a forked child, and its work queue aborts when two threads use it.
 """
 
@@ -39,17 +39,15 @@ __all__ = [
     "slots",
 ]
 
-# Words of a team's shared memory. Those that threads write often have a cache line (8 words) of their own.
-_CLAIM = (
-    0  # the number of the loop in the high half, its chunks that nobody has taken in the low half
-)
+# Words of a team's shared memory. Words that threads write often have a cache line (8 words) each.
+_CLAIM = 0  # the number of the loop in the high half, its unclaimed chunks in the low half
 _DONE = 8  # chunks of the loop that are finished
 _BODY, _ARGUMENTS, _FAILED, _HELPERS = 16, 17, 18, 19
-_LEAVE = 24  # set when the helpers shall end
+_LEAVE = 24  # set when the helpers must end
 _WORDS = 32
 
-_LOOKS = 32  # reads of a flag, about a microsecond, before the core is offered to others
-_PATIENCE = 1 << 10  # times that, before a helper goes to sleep
+_LOOKS = 32  # reads of a flag, about a microsecond, before the helper yields its core
+_PATIENCE = 1 << 10  # rounds of such reads before a helper goes to sleep
 _YIELDS = os.name == "posix"
 _PAUSES = platform.machine().lower() in ("x86_64", "amd64")
 
@@ -79,7 +77,7 @@ def _load(typingctx: Any, words: Any, place: Any) -> Any:
 
 @intrinsic
 def _store(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
-    """Write a word for other threads, after all that was written before it."""
+    """Write a word for other threads, after all earlier writes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = _address(context, builder, signature.args[0], *args[:2])
@@ -91,7 +89,7 @@ def _store(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def _add(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
-    """Add to a word that threads share; returns what it was before."""
+    """Add to a word that threads share; return the old value."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = _address(context, builder, signature.args[0], *args[:2])
@@ -102,7 +100,7 @@ def _add(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def _replace(typingctx: Any, words: Any, place: Any, old: Any, new: Any) -> Any:
-    """Replace a word if it still is `old`; returns whether it was."""
+    """Replace a word if it still is `old`; return whether it was."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = _address(context, builder, signature.args[0], *args[:2])
@@ -127,13 +125,13 @@ def _call_without_arguments(name: str | None) -> Any:
 
 @intrinsic
 def _pause(typingctx: Any) -> Any:
-    """Tell the processor that this loop waits."""
+    """Tell the processor that this is a spin loop."""
     return types.void(), _call_without_arguments("llvm.x86.sse2.pause" if _PAUSES else None)
 
 
 @intrinsic
 def _yield_core(typingctx: Any) -> Any:
-    """Leave the core to another thread that waits for one."""
+    """Yield the core to another thread."""
     return types.void(), _call_without_arguments("sched_yield" if _YIELDS else None)
 
 
@@ -144,9 +142,9 @@ _CHUNK_FUNCTION = ir.FunctionType(
 
 @intrinsic
 def _publish(typingctx: Any, words: Any, body: Any, args: Any) -> Any:
-    """Write the address of the code for a chunk and of the arguments to the team's memory.
+    """Write the addresses of the chunk function and of its arguments to the team's memory.
 
-    The code is a function of its own that unpacks the arguments, calls `body` and, if that fails, sets a flag.
+    The chunk function unpacks the arguments, calls `body` and sets a flag if that fails.
     The arguments stay on the stack of the kernel that runs the loop, which outlives the loop.
     """
     signature = body.get_call_type(typingctx, (*args.types, types.int64, types.int64), {})
@@ -180,7 +178,7 @@ def _publish(typingctx: Any, words: Any, body: Any, args: Any) -> Any:
 
 @intrinsic
 def _keep(typingctx: Any, args: Any) -> Any:
-    """Do nothing, after a loop: numba frees an array after its last use, which must not be in `_publish`."""
+    """Do nothing. Called after a loop, since numba frees an array after its last use, which must come later."""
     return types.void(args), _call_without_arguments(None)
 
 
@@ -223,7 +221,7 @@ def _take_chunks(team, slot):
 
 @kernel
 def _serve(team, slot, patience):
-    """Help with loops until none comes for a while."""
+    """Run chunks of loops until no loop has come for a while."""
     waited = 0
     while waited < patience and _load(team, _LEAVE) == 0:
         for _ in range(_LOOKS):
@@ -237,7 +235,7 @@ def _serve(team, slot, patience):
 
 @kernel
 def _run_loop(team, chunks):
-    """Run the published loop; returns when all its chunks are done."""
+    """Run the published loop; return when all its chunks are done."""
     if team[_HELPERS] == 0 or chunks == 1:
         for chunk in range(chunks):
             _run_chunk(team, chunk, 0)
@@ -258,7 +256,7 @@ def _run_loop(team, chunks):
 def parallel_for(team, chunks, body, args):
     """Call ``body(*args, chunk, slot)`` for every chunk from 0 to `chunks` - 1, on all threads of the team.
 
-    Chunks run in any order, several at once. What they write must not overlap, or be sums of integers that
+    Chunks run in any order, several at once. Their writes must not overlap, unless they are integer sums that
     each slot keeps for itself. `body` must not run a loop itself.
     """
     if chunks > 0:
@@ -269,15 +267,15 @@ def parallel_for(team, chunks, body, args):
 
 @kernel
 def slots(team):
-    """The number of threads of a team."""
+    """Return the number of threads of a team."""
     return team[_HELPERS] + 1
 
 
 @kernel
 def chunks_of(team, n, least):
-    """How many chunks of how many rows divide n rows: a few a thread, of at least `least` rows.
+    """Return the number and the size of chunks of n rows: a few chunks a thread, of at least `least` rows.
 
-    A pass over a chunk should take several microseconds, which is many times what it takes to claim one.
+    A pass over a chunk should take several microseconds, many times the cost of claiming one.
     """
     threads = team[_HELPERS] + 1
     if threads == 1 or n < 2 * least:
@@ -289,7 +287,7 @@ def chunks_of(team, n, least):
 
 @kernel
 def folded_slots(sums):
-    """The sums over all slots."""
+    """Return the sums over all slots."""
     total = np.zeros(sums.shape[1], dtype=np.int64)
     for slot in range(sums.shape[0]):
         for k in range(total.size):
@@ -339,7 +337,7 @@ class Team:
             self._asleep[slot] = True
 
     def wake(self) -> None:
-        """Let all helpers that sleep look for a loop."""
+        """Wake all helpers that sleep."""
         asleep = self._asleep
         for slot, gate in enumerate(self._gates):
             if asleep[slot]:
@@ -354,7 +352,7 @@ class Team:
 
     @classmethod
     def borrow(cls, count: int) -> Team:
-        """Return a team that nobody else uses."""
+        """Return a team that no other caller uses."""
         if cls._process != os.getpid():  # a forked process has none of its parent's threads
             if cls._process is None:
                 atexit.register(cls._dismiss_all)
@@ -367,12 +365,12 @@ class Team:
             return team
 
     def give_back(self) -> None:
-        """Let another caller use this team."""
+        """Make this team available to other callers."""
         Team._idle.setdefault(len(self._gates) + 1, []).append(self)
 
     @classmethod
     def _dismiss_all(cls) -> None:
-        """End all helpers before the interpreter ends, which no thread inside a kernel would survive."""
+        """End all helpers before the interpreter ends, since a thread inside a kernel would crash then."""
         if cls._process != os.getpid():
             return
         for team in cls._all:
@@ -388,7 +386,7 @@ def run_kernel(count: int, function: Callable[..., Any], *args: Any) -> Any:
     Raises
     ------
     MemoryError
-        If a chunk of a loop failed: kernels raise nothing else.
+        If a chunk of a loop failed: kernels raise no other error.
     """
     if count == 1:
         words = np.zeros(_WORDS, dtype=np.int64)

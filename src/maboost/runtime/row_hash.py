@@ -1,6 +1,6 @@
-"""Rows known by their content: a sample of them that no order, sharding or repetition changes.
+"""Content hashes of rows, and a sample that does not depend on order, sharding or repetition.
 
-The sample are the rows of the smallest content hashes, equal rows merged and their weights summed.
+The sample consists of the rows with the smallest content hashes. Equal rows are merged and their weights summed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SAMPLE_ROWS = 200_000  # distinct ones; fewer stand for themselves
-_WHOLE = 1 << 31  # multiples of the lightest weight up to which weights are taken for whole numbers
-_TILE = 1 << 13  # rows that stay in the cache
+SAMPLE_ROWS = 200_000  # distinct rows; a table with fewer is its own sample
+_WHOLE = 1 << 31  # largest multiple of the lightest weight for which weights count as integers
+_TILE = 1 << 13  # rows that fit the cache
 
 
 @kernel
 def _hash_rows(table, bits, seed, out):
-    """A 64-bit hash of each row's content; zeros of either sign and all NaN are alike."""
+    """Write a 64-bit hash of each row's content; zeros of either sign hash alike, and so do all NaN."""
     n, columns = table.shape
     for i in range(n):
         h = seed
@@ -49,7 +49,7 @@ def _hash_rows(table, bits, seed, out):
 
 
 def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
-    """A seeded 64-bit hash of the content of each row (dense, of two dimensions or more, or CSR)."""
+    """Return a seeded 64-bit hash of the content of each row (dense, of two dimensions or more, or CSR)."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
 
     def work(rows: tuple[int, int]) -> None:
@@ -67,7 +67,7 @@ def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
 def sampled_rows(
     hashes: NDArray[np.uint64], comm: Communicator | None = None
 ) -> NDArray[np.intp] | None:
-    """The rows here among the `SAMPLE_ROWS` smallest distinct hashes of all shards; None if that is all."""
+    """Return this shard's rows among the `SAMPLE_ROWS` smallest distinct hashes of all shards; None if that is all."""
     distinct = _smallest(hashes, SAMPLE_ROWS + 1, comm or SerialCommunicator())
     if len(distinct) <= SAMPLE_ROWS:
         return None
@@ -75,11 +75,11 @@ def sampled_rows(
 
 
 def _smallest(hashes: NDArray[np.uint64], size: int, comm: Communicator) -> NDArray[np.uint64]:
-    """The `size` smallest distinct hashes over all shards, in order.
+    """Return the `size` smallest distinct hashes over all shards, in order.
 
-    Hashes are spread evenly, so that a limit which should leave a little more than enough is known from
-    their number; it grows until it does. What is exchanged does not grow with the shards, and what is sorted
-    not with the rows, unless they repeat each other.
+    Hashes are spread evenly, so their number gives a limit that leaves a few more than needed; the limit grows
+    until it does. The message size does not grow with the number of shards, and the number of sorted hashes not
+    with the rows, unless rows repeat.
     """
     share = 1.1 * size / max(global_count(len(hashes), comm), 1)
     while True:
@@ -93,7 +93,7 @@ def _smallest(hashes: NDArray[np.uint64], size: int, comm: Communicator) -> NDAr
 
 
 def _distinct(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """In order; numpy's `unique` puts them into a table first, which takes ten times as long."""
+    """Return the distinct hashes in order; numpy's `unique` builds a hash table first, which takes ten times as long."""
     ordered = np.sort(hashes)
     first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
     found: NDArray[np.uint64] = ordered[first]
@@ -106,9 +106,9 @@ def merged_weights(
     weights: Array,
     comm: Communicator | None = None,
 ) -> tuple[NDArray[np.intp], Array]:
-    """One of the given rows for each hash, by its position among them, and the weight of all its like.
+    """Return one row for each hash, by its position, and the total weight of the rows with that hash.
 
-    A content that several shards have stays with the first of them.
+    If several shards have a content, the first of them keeps it.
     """
     comm = comm or SerialCommunicator()
     distinct, first, group = np.unique(hashes, return_index=True, return_inverse=True)
@@ -126,10 +126,10 @@ def merged_weights(
 
 
 def integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int64], float]:
-    """Weights as integers, whose sums have no order, and the value of one unit.
+    """Return weights as integers, whose sums have no order, and the value of one unit.
 
-    Whole multiples of the lightest are just those, so that a weight is exactly so many rows; others are in
-    fixed point.
+    Integer multiples of the lightest weight become those integers, so a weight of k counts exactly as k rows. Other
+    weights are rounded to fixed point.
     """
     whole = whole_weights(weights, _WHOLE, comm)
     if whole is not None:
@@ -143,7 +143,7 @@ def integer_weights(weights: Array, comm: Communicator) -> tuple[NDArray[np.int6
 def whole_weights(
     weights: Array, most: int, comm: Communicator
 ) -> tuple[NDArray[np.int64], float] | None:
-    """How many times the lightest each weighs, and the lightest; None unless all are whole, up to `most`."""
+    """Return each weight as a multiple of the lightest, and the lightest; None unless all are integers up to `most`."""
     lightest = float(comm.allreduce(np.array([weights.min(initial=np.inf)]), "min")[0])
     with np.errstate(over="ignore", invalid="ignore"):
         times = weights / lightest

@@ -1,4 +1,4 @@
-"""Picking the few entries that a pass has marked out of many."""
+"""Selecting the few entries that a pass has marked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST = 1 << 13  # entries of a chunk
 
 @kernel
 def marks_for(n):
-    """Room for a mark an entry, in whole words."""
+    """Allocate one mark an entry, in whole words."""
     marks = np.empty((n + 7) // 8 * 8, dtype=np.uint8)
     for i in range(n, marks.size):
         marks[i] = 0
@@ -24,7 +24,7 @@ def marks_for(n):
 
 @kernel
 def _write_places(marks, offsets, size, rows, chunk, slot):
-    """Look at eight marks at a time, since nearly all are zero."""
+    # eight marks at a time, since nearly all are zero
     n = offsets[chunk]
     if n == offsets[chunk + 1]:
         return
@@ -40,9 +40,9 @@ def _write_places(marks, offsets, size, rows, chunk, slot):
 
 @kernel
 def list_marked(team, marks, counts, size):
-    """The places of all marks, rising; `counts` has how many there are in each chunk of `size` entries.
+    """Return the indices of all marks in order; `counts` has the number of marks in each chunk of `size` entries.
 
-    `marks` is from :func:`marks_for`, and `size` a multiple of eight unless there is one chunk.
+    `marks` comes from :func:`marks_for`, and `size` is a multiple of eight unless there is one chunk.
     """
     offsets = np.zeros(counts.size + 1, dtype=np.int64)
     for chunk in range(counts.size):
@@ -56,7 +56,7 @@ def list_marked(team, marks, counts, size):
 
 @kernel
 def marked_entries(rows, values, base, caps):
-    """These entries' values, bases and caps, as the rows of a small array."""
+    """Return the values, bases and caps of these entries, as the rows of a small array."""
     found = np.empty((3, rows.size))
     for j in range(rows.size):
         i = rows[j]
@@ -78,7 +78,7 @@ def _mark_positive(values, marks, counts, size, chunk, slot):
 
 @kernel
 def places_of_positive(team, values):
-    """The places of positive values, rising; None where all are."""
+    """Return the indices of positive values in order; None if all values are positive."""
     chunks, size = chunks_of(team, values.size, _LEAST)
     marks, counts = marks_for(values.size), np.empty(chunks, dtype=np.int64)
     parallel_for(team, chunks, _mark_positive, (values, marks, counts, size))

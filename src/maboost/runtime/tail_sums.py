@@ -1,7 +1,7 @@
-"""The lowest part of a weighted list, without sorting it.
+"""The lowest part of a weighted list, found without sorting it.
 
-Three questions are of this kind: the soft margin, which is the mean of the worst rows; which of the lightest
-rows are not shown to the learner; which rows are held out.
+The callers are the soft margin (the mean of the worst rows), the choice of light rows that are hidden from the
+learner, and the choice of held-out rows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _BUCKETS = 1024
-_DEVIATIONS = 3  # of a rank in a sample: seldom more, and then all is put into buckets
-TIE = 1e-12  # of a target: to be met within it is to be met, however the sums are rounded
+_DEVIATIONS = 3  # of a rank in a sample; a rare miss falls back to buckets of all values
+TIE = 1e-12  # of a target: a sum within it meets the target, however it is rounded
 _LEAST = 1 << 12  # values of a chunk
 
 Grids = tuple[tuple[float, ...], tuple[float, ...]]
@@ -50,7 +50,7 @@ class Entries(Protocol):
 
 
 class LowerTail(NamedTuple):
-    """The lowest values that hold a given weight: all below `level`, and a part of those at it."""
+    """The lowest values that hold a given weight: all values below `level`, and a part of those at it."""
 
     level: float
     below: float
@@ -59,7 +59,7 @@ class LowerTail(NamedTuple):
 
 @kernel
 def _bucket(value, low, factor, last):
-    """From 0 to `last`, whatever the value."""
+    """Return the bucket of a value, clipped to 0 and `last`."""
     place = (value - low) * factor
     return int(min(place, float(last))) if place > 0.0 else 0
 
@@ -83,7 +83,7 @@ def _add_to_buckets(
 
 @kernel
 def _bucket_sums(team, values, weights, low, factor, weight_scale, moment_scale, buckets):
-    """Fixed-point sums of weight and of weight * value by bucket."""
+    """Return fixed-point sums of weight and of weight * value by bucket."""
     chunks, size = chunks_of(team, values.size, 4 * _LEAST)
     sums = np.zeros((slots(team) if chunks > 1 else 1, buckets, 4), dtype=np.int64)
     parallel_for(
@@ -100,7 +100,7 @@ def _bucket_sums(team, values, weights, low, factor, weight_scale, moment_scale,
 
 @kernel
 def _running_sums(values, weights, weight_scale, moment_scale, sums):
-    """Folded sums of weight and of weight * value up to each value; `sums` has one row more, the first."""
+    """Write running sums of weight and of weight * value; `sums` has one more row, the first."""
     for i in range(values.size):
         high, rest = split(weights[i], weight_scale[0], weight_scale[1], weight_scale[2])
         sums[i + 1, 0] = sums[i, 0] + high
@@ -113,7 +113,7 @@ def _running_sums(values, weights, weight_scale, moment_scale, sums):
 
 @kernel
 def _in_bucket(values, low, factor, last, chosen, marks):
-    """Mark the values in the chosen bucket; the least and the largest of them."""
+    """Mark the values in the chosen bucket; return the smallest and the largest of them."""
     least, most = np.inf, -np.inf
     for i in range(values.size):
         marks[i] = _bucket(values[i], low, factor, last) == chosen
@@ -152,7 +152,7 @@ def _below(
 
 @kernel
 def _classify(team, values, weights, low, high, weight_scale, moment_scale):
-    """The sums of :func:`_below`, and the entries that it marks."""
+    """Return the sums of :func:`_below`, and the entries that it marks."""
     chunks, size = chunks_of(team, values.size, _LEAST)
     marks, counts = marks_for(values.size), np.empty(chunks, dtype=np.int64)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
@@ -168,7 +168,7 @@ def _classify(team, values, weights, low, high, weight_scale, moment_scale):
 
 @kernel
 def _lowest_at_rank(values, level):
-    """How many values are below a level, and zeros in place of all others."""
+    """Return the number of values below a level, and the values below it with zeros for all others."""
     count, lower = 0, np.zeros(values.size)
     for i in range(values.size):
         if values[i] < level:
@@ -178,16 +178,16 @@ def _lowest_at_rank(values, level):
 
 
 class _Open(NamedTuple):
-    """Entries among which the level is.
+    """The entries among which the level lies.
 
     Attributes
     ----------
     values, weights : arrays
-        This shard's (one number where all weigh the same); those of all shards where `comm` is of one.
+        This shard's (`weights` is one number if all are equal), or all shards' if `comm` is serial.
     low, high : float
         The extent of the values over all shards.
     below : array
-        Folded sums, over all shards, of the entries below these.
+        Folded sums, over all shards, of the entries below this range.
     comm : Communicator
     """
 
@@ -201,7 +201,7 @@ class _Open(NamedTuple):
 
 @dataclass(frozen=True)
 class _Search:
-    """For the level at which the weight reaches `target`: every step is two messages at most."""
+    """The search for the level at which the weight reaches `target`; each step takes at most two messages."""
 
     target: float
     weight_grid: FixedPoint
@@ -216,7 +216,7 @@ class _Search:
         return self.weight_grid[:3], self.moment_grid[:3]
 
     def at_rank(self, part: _Open, weight: float) -> _Open:
-        """Nothing but the level, where all weigh the same and one shard holds them: it is that of a rank."""
+        """Return the range of the level alone, from its rank: all weights are equal and one shard holds all values."""
         each, value = self._folded_weight(weight), self.weight_grid.value
         (high, low), (more, rest) = part.below[:2].tolist(), each[:2].tolist()
         rank = bisect_left(
@@ -231,7 +231,7 @@ class _Search:
         return _Open(none, none, level, level, part.below + below, part.comm)
 
     def bracketed(self, whole: _Open, first: float, last: float) -> _Open | None:
-        """The bucket between two values that holds the level; None where it is not between them."""
+        """Return the bucket between two values that holds the level; None if the level lies elsewhere."""
         below, found = self._between(whole, first, math.nextafter(last, math.inf))
         inside = whole._replace(values=found[0], weights=found[1], low=first, high=last)
         weight = _same_weight(found[0], whole.weights, whole.comm)
@@ -247,7 +247,7 @@ class _Search:
         return self._chosen(inside._replace(below=below), factor, sums)
 
     def closed(self, part: _Open) -> _Open:
-        """Nothing but the level, or values that are too close to be told apart."""
+        """Narrow the range to the level alone, or to values too close to separate."""
         while part.high > part.low:
             if part.comm.size == 1 and part.values.size <= thresholds.SORTED:
                 return self.by_sorting(part)
@@ -258,12 +258,12 @@ class _Search:
         return part
 
     def narrowed(self, part: _Open, factor: float) -> _Open:
-        """The bucket that holds the level."""
+        """Return the bucket that holds the level."""
         (sums,) = sums_of_all([self._bucketed(part, factor)], part.comm)
         return self._chosen(part, factor, sums)
 
     def by_sorting(self, part: _Open) -> _Open:
-        """Nothing but the level, by sorting all that is left, which one shard holds."""
+        """Return the range of the level alone, by sorting the values that remain, which one shard holds."""
         order = np.argsort(part.values)
         values, weights = part.values[order], _each(part.weights, part.values)[order]
         sums = np.empty((values.size + 1, 4), dtype=np.int64)
@@ -272,7 +272,9 @@ class _Search:
         reached = bisect_left(
             range(values.size), self.target, key=lambda j: self.weight(sums[j + 1])
         )
-        if reached == values.size:  # never: the largest of positive weight
+        if (
+            reached == values.size
+        ):  # the target is not reached: the largest value of positive weight
             filled = np.flatnonzero(np.diff(sums, axis=0).any(axis=1))
             reached = int(filled[-1]) if filled.size else 0
         level = float(values[reached])
@@ -280,15 +282,15 @@ class _Search:
         return _Open(values[:0], values[:0], level, level, below, part.comm)
 
     def _reached(self, below: Integers, more: Integers) -> bool:
-        """Whether the target is not reached by what lies below, and is with what comes then."""
+        """Return whether the weight reaches the target with `more` but not without."""
         return self.weight(below) < self.target <= self.weight(below + more)
 
     def _folded_weight(self, weight: float) -> Integers:
-        """What a value of this weight adds to folded sums, of which only those of weight are asked for."""
+        """Return the folded sums of one value of this weight; the part for weight * value is zero."""
         return np.array([*split(weight, *self.weight_grid[:3]), 0, 0], dtype=np.int64)
 
     def _between(self, whole: _Open, low: float, high: float) -> tuple[Integers, Array]:
-        """Sums of this shard below `low`, and its entries from there to below `high`."""
+        """Return this shard's sums below `low`, and its entries in [low, high)."""
         values, weights = whole.values, whole.weights
 
         found: tuple[Integers, Array] = self.threads.run(
@@ -297,29 +299,30 @@ class _Search:
         return found
 
     def _bucketed(self, part: _Open, factor: float) -> Integers:
-        """The sums of this shard by bucket."""
+        """Return the sums of this shard by bucket."""
         found: Integers = self.threads.run(
             _bucket_sums, part.values, part.weights, part.low, factor, *self.grids, _BUCKETS
         )
         return found
 
     def _chosen(self, part: _Open, factor: float, sums: Integers) -> _Open:
-        """The bucket of these sums in which the target is reached; all of it here if it is small."""
+        """Return the bucket in which these sums reach the target; with the entries of all shards if they are few."""
         running = np.cumsum(sums, axis=0) + part.below
         chosen = bisect_left(
             range(_BUCKETS - 1), self.target, key=lambda j: self.weight(running[j])
         )
-        filled = np.flatnonzero(sums[: chosen + 1].any(axis=1))  # never descend into an empty one
+        # never descend into an empty bucket
+        filled = np.flatnonzero(sums[: chosen + 1].any(axis=1))
         chosen = int(filled[-1]) if filled.size else 0
         below = running[chosen - 1] if chosen > 0 else part.below
         marks, ends = self._members(part, factor, chosen)
         if part.comm.size == 1 and -ends[0] == ends[1]:
-            none = np.empty(0)  # all are alike, as margins of short trees often are
+            none = np.empty(0)  # all values are equal, as margins of short trees often are
             return _Open(none, none, ends[1], ends[1], below, part.comm)
         weights = _each(part.weights, part.values)
         held = np.stack([part.values[marks], weights[marks]])
-        told, everyone = pooled(np.array(ends).view(np.int64), held, part.comm)
-        low, high = told.view(np.float64).max(axis=0).tolist()
+        headers, everyone = pooled(np.array(ends).view(np.int64), held, part.comm)
+        low, high = headers.view(np.float64).max(axis=0).tolist()
         if everyone is not None:
             return _Open(everyone[0], everyone[1], -low, high, below, SerialCommunicator())
         return _Open(held[0], held[1], -low, high, below, part.comm)
@@ -327,35 +330,35 @@ class _Search:
     def _members(
         self, part: _Open, factor: float, chosen: int
     ) -> tuple[NDArray[np.bool_], tuple[float, float]]:
-        """Which values of this shard lie in the chosen bucket; minus the least and the largest of them."""
+        """Return a mask of this shard's values in the chosen bucket, minus their smallest and their largest."""
         values, marks = part.values, np.empty(part.values.size, dtype=bool)
         least, most = _in_bucket(values, part.low, factor, _BUCKETS - 1, chosen, marks)
         return marks, (-least, most)
 
 
 def _same_weight(values: Array, weights: Array | float, comm: Communicator) -> float | None:
-    """That of all values, where they have one, are all in this shard and not too many."""
+    """Return the common weight if all values share one and fit in this shard; otherwise None."""
     few = comm.size == 1 and 0 < values.size <= thresholds.RANKED
     return weights if few and isinstance(weights, float) and weights > 0.0 else None
 
 
 def _smallest(values: Array, rank: int) -> float:
-    """Return the value that `rank` others precede in their order."""
+    """Return the value of this rank."""
     return float(np.partition(values, rank)[rank])
 
 
 def _each(weights: Array | float, values: Array) -> Array:
-    """A weight for every value."""
+    """Return a weight for every value."""
     return weights if isinstance(weights, np.ndarray) else np.full(len(values), weights)
 
 
 def guessed_bracket(
     values: Array, weights: Array | float, target: float, count: float
 ) -> tuple[float, float]:
-    """Two values that should enclose the level, from a sample of a shard's rows out of `count`."""
+    """Return two values that should enclose the level, from a sample of this shard's rows out of `count`."""
     pick = slice(0, values.size, max(values.size // thresholds.SAMPLED, 4))
     some, theirs = values[pick], weights[pick] if isinstance(weights, np.ndarray) else weights
-    each = count / some.size  # rows that a row of the sample stands for
+    each = count / some.size  # rows that a sampled row stands for
     if isinstance(theirs, float):
         rank = min(math.ceil(target / (theirs * each)) - 1, some.size)
     else:
@@ -378,7 +381,7 @@ def _ends(
     heaviest: float | None,
     extent: tuple[float, float] | None,
 ) -> list[float]:
-    """Minus the least value, the largest value and the largest weight of a shard, unless they are known."""
+    """Return minus the smallest value, the largest value and the largest weight of a shard, unless they are given."""
     least, most = extent or ends_of(values, threads)
     if heaviest is None:
         heaviest = weights if isinstance(weights, float) else ends_of(weights, threads)[1]
@@ -393,11 +396,12 @@ def lower_tail(
     heaviest: float | None = None,
     extent: tuple[float, float] | None = None,
 ) -> LowerTail:
-    """The lowest `values` holding a weight of `target`: buckets, then buckets of the one that matters.
+    """Return the tail of the lowest `values` whose weight is `target`.
 
-    One number as `weights` is the weight of every value. Where there are many rows, a sample of one shard
-    says first between which values to look; the result does not depend on it. Where they are known:
-    `heaviest` is a bound of the weights, `extent` the smallest and the largest value, both over all shards.
+    The search counts values in buckets, then divides the bucket that holds the level. If there are many rows, a
+    sample of one shard first gives a range for the level; the result does not depend on it. A float as `weights`
+    is the weight of every value. Optional knowledge that saves passes: `heaviest` bounds the weights, `extent` is
+    the smallest and the largest value, both over all shards.
 
     Returns
     -------
@@ -425,7 +429,7 @@ def lower_tail(
     low, high, heavy = table[:, 1:4].max(axis=0).tolist()
     low, heavy, count = -low, max(heavy, 0.0), int(table[:, 0].sum())
     if math.isinf(high - low) and math.isfinite(low) and math.isfinite(high):
-        # buckets of all would have no width, those of half of it have one
+        # buckets of the full range would have infinite width, so halve the values
         known = None if extent is None else (0.5 * low, 0.5 * high)
         half = lower_tail(0.5 * some, their, target, measure, heaviest, known)
         return LowerTail(2.0 * half.level, half.below, 2.0 * half.integral)

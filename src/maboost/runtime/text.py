@@ -1,4 +1,4 @@
-"""Text from data as a terminal may show it."""
+"""Escaping of text from data for a terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji are written with t
 
 
 def escaped(text: str) -> str:
-    r"""Return text in which control characters, line ends and marks of direction are escapes.
+    r"""Return text with control characters, line ends and bidirectional marks escaped.
 
-    A name out of a file could otherwise recolour, overwrite or reorder what a terminal shows, or add lines.
+    Otherwise a name from a file could recolour, overwrite or reorder the output of a terminal, or add lines.
 
     >>> print(escaped("a\x1b[31m\nb\u202e"))
     a\x1b[31m\nb\u202e

@@ -1,7 +1,7 @@
 """The threads that a fit may use.
 
-The loops of a round run inside compiled kernels (:mod:`maboost.runtime.parallel`). What is prepared once, in
-Python, runs on a pool of threads that lasts as long as the preparation.
+The loops of a round run inside compiled kernels (:mod:`maboost.runtime.parallel`). One-time preparation in
+Python runs on a pool of threads that ends with it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Result = TypeVar("Result")
 
 
 def available_threads(n_jobs: int | None = None) -> int:
-    """How many threads `n_jobs` asks for.
+    """Return the number of threads that `n_jobs` asks for.
 
-    None means all cores this process may use, within ``OMP_NUM_THREADS`` where that is set (joblib
-    sets it in its workers, so that nested parallelism does not crowd the machine); no result depends
+    None means all cores this process may use, within ``OMP_NUM_THREADS`` if that is set (joblib
+    sets it in its workers, so that nested parallelism does not overload the machine). No result depends
     on the number. Negative numbers count from all cores, as in joblib.
     """
     cores = available_cores()
@@ -48,14 +48,14 @@ class Threads:
         self.count = count
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(team, *args)``: a kernel with parallel loops of its own."""
+        """Return ``function(team, *args)``, where `function` is a kernel with parallel loops."""
         return run_kernel(self.count, function, *args)
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
         """Return ``work(item)`` for all items, in order.
 
-        To start the threads takes about a millisecond: this is for work in Python that is done once a fit, such
-        as sorting columns, and that releases the interpreter lock.
+        Starting the threads takes about a millisecond. This is for Python work that is done once a fit, such as
+        sorting columns, and that releases the interpreter lock.
 
         >>> Threads(2).each([1, 2, 3], lambda item: item + 1)
         [2, 3, 4]
@@ -67,7 +67,7 @@ class Threads:
             return list(pool.map(work, items))
 
     def parts(self, n: int, least: int) -> list[tuple[int, int]]:
-        """Divide ``range(n)`` into a few parts a thread, of a multiple of `least` each, but for the last.
+        """Divide ``range(n)`` into a few parts a thread; all sizes but the last are multiples of `least`.
 
         >>> Threads(2).parts(30, 8)
         [(0, 8), (8, 16), (16, 24), (24, 30)]
