@@ -1,4 +1,4 @@
-"""The operations that a booster needs of its rows, and the records that pass between them."""
+"""The interface of engines, and the records that pass between their operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class PendingStep(NamedTuple):
-    """The dual point ``start + step * (direction - less) - shift``, which is not written yet."""
+    """The dual point ``start + step * (direction - less) - shift`` before it is written."""
 
     start: Array
     direction: Direction
@@ -28,7 +28,7 @@ class PendingStep(NamedTuple):
 
     @property
     def rise(self) -> float:
-        """How far the entry rises that rises most, of a direction of leaf codes."""
+        """The largest change of an entry, for a direction of leaf codes."""
         assert isinstance(self.direction, LeafCodes)
         return self.step * (float(self.direction.values.max()) - self.less) - self.shift
 
@@ -50,21 +50,21 @@ class StepResult(NamedTuple):
 
 
 class Moments(Protocol):
-    """What Newton's method asks of the rows for one direction.
+    """The sums over rows that Newton's method needs for one direction.
 
     Attributes
     ----------
     clipped : bool
-        Whether a density was beyond the grid of the last sums.
+        Whether a density exceeded the grid of the last sums.
     by_factors : bool
-        Whether a step from here multiplies densities by the factors of their codes, until caps hold them.
+        Whether a step from here multiplies densities by a factor for each code, until a cap is reached.
     """
 
     clipped: bool
     by_factors: bool
 
     def sums(self, step: float, shift: float) -> list[float]:
-        """Mass and loss of the next distribution, and the three moments of the Hessian."""
+        """Return mass and loss of the next distribution, and the three moments of the Hessian."""
 
 
 class Engine(Protocol):
@@ -92,7 +92,7 @@ class Engine(Protocol):
     def shift_after(
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
-        """Return the projection's shift after a share of a step; None where only the projection finds it."""
+        """Return the projection's shift after a share of a step; None if only the projection finds it."""
 
     def move(
         self,

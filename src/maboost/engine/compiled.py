@@ -1,4 +1,4 @@
-"""What the compiled engines share: edges, moves, and Newton's method for the step."""
+"""The base class of the compiled engines: edges, moves, and Newton's method for the step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CompiledEngine", "Limits", "mass_on_grid"]
 
 Array = NDArray[np.float64]
 
-_FAR = 64.0  # a shift beyond it, taken out beforehand, would blur the last bits of what is left
+_FAR = 64.0  # a shift beyond it, subtracted beforehand, would lose the last bits of the entries
 _LEAST = 1 << 12  # entries of a chunk
 
 
@@ -85,13 +85,13 @@ def mass_on_grid(density: Array, measure: BaseMeasure) -> NDArray[np.int64]:
 
 
 class Limits(NamedTuple):
-    """How far densities can go, and the grid of their sums.
+    """The bounds of densities, and the grid of their sums.
 
     Attributes
     ----------
     caps : array or float
     bound : float
-        A density beyond it does not fit the grid.
+        Densities beyond it do not fit the grid.
     grid : FixedPoint
     """
 
@@ -100,7 +100,7 @@ class Limits(NamedTuple):
     grid: FixedPoint
 
     def values(self, sums: list[int]) -> list[float]:
-        """The numbers of two sums in two parts, and of three whose high part is known."""
+        """Return the values of two sums in two parts, and of three sums in their high part alone."""
         coarse = [self.grid.value(high, 0) for high in sums[4:7]]
         return [self.grid.value(*sums[:2]), self.grid.value(*sums[2:4]), *coarse]
 
@@ -108,8 +108,8 @@ class Limits(NamedTuple):
 class CompiledEngine:
     """Mirror ascent over the rows of one shard, for any regularizer.
 
-    The engine of a geometry replaces the methods after :meth:`limits` by faster ones. The arrays of a state are
-    written again by the second move after it.
+    The engine of a geometry overrides the methods after :meth:`limits` with faster ones. The second move after a
+    state overwrites the arrays of that state.
     """
 
     def __init__(self, ascent: MirrorAscent, measure: BaseMeasure) -> None:
@@ -119,7 +119,7 @@ class CompiledEngine:
         self._taken: list[Array] = []
 
     def array(self) -> Array:
-        """Return room for a number an entry that belongs neither to the state nor to this move."""
+        """Return an array of one number an entry that neither the state nor this move uses."""
         for array in self._arrays:
             if not any(array is taken for taken in self._taken):
                 self._taken.append(array)
@@ -181,19 +181,19 @@ class CompiledEngine:
         return Moved(new, gain, abs(gain))
 
     def _written(self, pending: PendingStep) -> Array:
-        """The dual point of a pending step."""
+        """Write the dual point of a pending step."""
         out = self.array()
         way = *table_of(pending.direction), pending.step, pending.less, pending.shift
         self.measure.threads.run(_write_theta, pending.start, *way, out)
         return out
 
     def _arrive(self, theta: Array, projected: Projected) -> tuple[AscentState, float]:
-        """The state after a projection, and the potential at the unprojected dual point."""
+        """Return the state after a projection, and the potential at the unprojected dual point."""
         ascent, measure = self.ascent, self.measure
         if ascent.update == "active":
             new = projected.dual
         elif ascent.domain.normalised and (projected.center or projected.tau):
-            # a common shift changes no projection: take it out before it grows
+            # a common shift changes no projection: subtract it before it grows
             new = self.array()
             measure.threads.run(_write_shifted, theta, projected.center, projected.tau, new)
         else:
@@ -203,7 +203,7 @@ class CompiledEngine:
         return AscentState(new, projected.density, mass, found.dual), found.theta
 
     def limits(self, density: Array, measure: BaseMeasure) -> Limits:
-        """The limits for steps from this density; `measure` has an entry for each that a cap holds."""
+        """Return the limits for steps from this density; `measure` has one entry for each cap."""
         domain = self.ascent.domain
         caps = measure.caps_in_reach(domain.row_caps()) if domain.normalised else domain.entry_cap()
         top, finite = measure.highest_caps(caps)
@@ -215,14 +215,14 @@ class CompiledEngine:
 
     @property
     def tied(self) -> tuple[BaseMeasure, int]:
-        """The measure with one entry for each that a cap holds, and how many entries that ties together."""
+        """The measure with one entry for each cap, and the number of entries that share a cap."""
         domain = self.ascent.domain
         if domain.normalised and not domain.unbounded:
             return self.measure.of_rows, self.measure.width
         return self.measure, 1
 
     def potentials_by_columns(self, theta: Array, new: Array, density: Array) -> Potentials:
-        """The potentials of any regularizer."""
+        """Return the potentials, for any regularizer."""
         phi = self.ascent.regularizer.phi
 
         def columns(part: slice) -> list[Array]:
@@ -238,23 +238,23 @@ class CompiledEngine:
     def expected_shift(
         self, state: AscentState, direction: Direction, step: float, guess: float | None
     ) -> float | None:
-        """About the shift of the projection after a step, where it is known and changes nothing."""
+        """Return roughly the shift of the projection after a step; None if it is not known."""
         return guess if self.ascent.domain.normalised else None
 
     def at_once(self, pending: PendingStep, near: float | None) -> StepResult | None:
-        """A step and its projection in one pass; None where a shift is left to find."""
+        """Take a step and project in one pass; None if the shift has yet to be found."""
         return None
 
     def project(self, theta: Array, guess: float | None, out: Array) -> Projected:
-        """The projection of a dual point; fast ones put the density in `out`."""
+        """Return the projection of a dual point; fast projections write the density to `out`."""
         return project_onto(self.ascent.regularizer, self.ascent.domain, theta, self.measure, guess)
 
     def potentials(self, theta: Array, new: Array, projected: Projected) -> Potentials:
-        """The potentials after a projection."""
+        """Return the potentials after a projection."""
         return self.potentials_by_columns(theta, new, projected.density)
 
     def moments(self, situation: Situation) -> Moments | None:
-        """What Newton's method asks of the rows; None where it does not apply."""
+        """Return the sums over rows for Newton's method; None if the method does not apply."""
         domain = self.ascent.domain
         if domain.source_caps() is not None:  # no single shift leads to the projection
             return None

@@ -1,4 +1,4 @@
-"""Which engine runs a geometry: the only place where the types of regularizers are tested."""
+"""The choice of the engine for a geometry: the only place where the types of regularizers are tested."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@ r"""Entropy: steps multiply densities, projections rescale them, and caps hold s
 On distributions with caps the projection of the log-density :math:`\theta` is
 :math:`u_i = \min(k_i, s e^{\theta_i - c})` with the factor s that makes the mass one. The mass is concave and
 piecewise linear in s, so Newton's method from below is monotone and finite. Its first pass adds up the entries
-whose place, free or capped, is the same for all s in a bracket, and lists the few others.
+whose side, free or capped, is the same for all s in a bracket, and lists the few others.
 
-Where the shift of the next projection is known, one pass writes the next density. Newton's method for the step asks :class:`NearCaps` only for entries that a cap may reach.
+If the shift of the next projection is known, one pass writes the next density. Newton's method for the step asks
+:class:`NearCaps` only for entries that may reach a cap.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ __all__ = ["EntropyEngine", "project_entropy_onto"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-LARGEST_LOG = 600.0  # of a density before its cap: beyond it powers are cut
-_STRIP = 1024  # entries that stay in the first cache from one loop to the next
+LARGEST_LOG = 600.0  # of a density before its cap; larger powers are cut
+_STRIP = 1024  # entries that stay in the first-level cache from one loop to the next
 _LEAST = 1 << 12  # entries of a chunk
 _SAMPLE = 1 << 14  # entries of a first guess, at most
-_DEVIATIONS = 2.4  # of the masses of a sample: enough for nearly all first guesses
-_MODEST = 16.0  # logs whose exponentials are far from the ends of a float's range
+_DEVIATIONS = 2.4  # standard deviations of a sampled mass: enough for nearly all first guesses
+_MODEST = 16.0  # logarithms whose exponentials are far from overflow and underflow
 _LOST = 1e-12  # of a mass of one, at most
-_LONG = 1.0  # beyond, so many rows reach their caps that to list them takes longer than to project
-_FURTHER = 1.15  # times the factors of a first step: Newton's method seldom goes beyond
+_LONG = 1.0  # for longer steps many rows reach their caps, and listing them takes longer than projecting
+_FURTHER = 1.15  # times the factors of a first step: Newton's method seldom goes further
 
 
 # --------------------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ def _write_powers(team, start, values, codes, step, less, shift, theta, p):
 
 @kernel
 def _cap(p, theta, caps, tops, base, of_mass, of_excess, first, sums):
-    """Where p = e^theta reaches its cap, p becomes the cap and theta its logarithm.
+    """Replace p = e^theta above its cap by the cap, and theta by the logarithm of the cap.
 
     Adds sums of base * p, and of base * cap * (theta - log cap) over capped entries.
     """
@@ -125,7 +126,7 @@ def _capped_powers(
 
 @kernel
 def _write_capped_powers(team, theta, p, *rest):
-    """Write theta and its exponentials, both capped; returns the sums of :func:`_cap`."""
+    """Write theta and its exponentials, both capped; return the sums of :func:`_cap`."""
     chunks, size = chunks_of(team, theta.size, _LEAST)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
     parallel_for(team, chunks, _capped_powers, (theta, p, *rest, size, sums))
@@ -146,7 +147,7 @@ def _exponentials(theta, center, p, size, tops, chunk, slot):
 
 @kernel
 def _write_exponentials(team, theta, center, p):
-    """Write e^(theta - center); returns the largest theta."""
+    """Write e^(theta - center); return the largest theta."""
     chunks, size = chunks_of(team, theta.size, _LEAST)
     tops = np.full((slots(team), 8), -np.inf)
     parallel_for(team, chunks, _exponentials, (theta, center, p, size, tops))
@@ -183,7 +184,7 @@ def _mass(values, base, scale, size, sums, chunk, slot):
 
 @kernel
 def _mass_of(team, values, base, scale):
-    """The sum of base * values, in two parts."""
+    """Return the sum of base * values, in two parts."""
     chunks, size = chunks_of(team, values.size, _LEAST)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
     parallel_for(team, chunks, _mass, (values, base, scale, size, sums))
@@ -200,7 +201,7 @@ def _settle(theta, caps, tops, s, center, tau, p, dual, size, chunk, slot):
 
 @kernel
 def _write_density(team, theta, caps, tops, s, center, tau, p, dual):
-    """Write min(cap, s * p) in place of p, and its logarithm."""
+    """Write min(cap, s * p) in place of p, and its logarithm to `dual`."""
     chunks, size = chunks_of(team, p.size, _LEAST)
     parallel_for(team, chunks, _settle, (theta, caps, tops, s, center, tau, p, dual, size))
 
@@ -226,9 +227,9 @@ def _potential(at, dual, density, log_caps, base, scale, low, size, sums, chunk,
 
 @kernel
 def _potential_at(team, at, dual, density, log_caps, base, scale, low):
-    """The sum of base * (at * u - phi(u)) in three parts, and how many terms do not fit.
+    """Return the sum of base * (at * u - phi(u)) in three parts, and how many terms do not fit.
 
-    phi(u) = u log u - u + 1 with log u = min(dual, log cap), so that no logarithm is taken.
+    phi(u) = u log u - u + 1 with log u = min(dual, log cap), so no logarithm is computed.
     """
     chunks, size = chunks_of(team, density.size, _LEAST)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
@@ -239,7 +240,7 @@ def _potential_at(team, at, dual, density, log_caps, base, scale, low):
 
 
 # --------------------------------------------------------------------------------------------------
-# Entries that a cap may reach.
+# Entries that may reach a cap.
 
 
 @kernel
@@ -250,7 +251,7 @@ def _near(density, base, caps, codes, limits, scale, size, marks, counts, sums, 
     factors = np.empty(_STRIP)
     for a in range(first, last, _STRIP):
         b = min(a + _STRIP, last)
-        for i in range(a, b):  # by itself, since it does not vectorise
+        for i in range(a, b):  # a separate loop, since it does not vectorise
             factors[i - a] = limits[codes[i]]
         for i in range(a, b):
             marks[i] = density[i] * factors[i - a] >= value_at(caps, i)
@@ -266,7 +267,7 @@ def _near(density, base, caps, codes, limits, scale, size, marks, counts, sums, 
 
 @kernel
 def _near_caps(team, density, base, caps, codes, limits, scale):
-    """Density, base, cap and code of the entries that would reach their cap, and their masses by code."""
+    """Return density, base, cap and code of the entries that would reach their cap, and their masses by code."""
     chunks, size = chunks_of(team, density.size, _LEAST)
     marks, counts = marks_for(density.size), np.empty(chunks, dtype=np.int64)
     sums = np.zeros((slots(team), limits.size, 2), dtype=np.int64)
@@ -320,10 +321,10 @@ def _moments(p, values, codes, factors, base, caps, bound, scale, size, sums, ch
 
 @kernel
 def _entropy_moments(team, p, *rest):
-    """Sums over weights w = base * min(cap, p * factor): of w and w * d in two parts, coarse ones of
-    (1, d, d^2) * w over free entries, and how many lie beyond `bound`.
+    """Return sums over weights w = base * min(cap, p * factor), in a grid of integers.
 
-    The coarse ones only steer Newton's method, so their high parts are enough. The arguments are
+    The sums are those of w and w * d in two parts, coarse ones of (1, d, d^2) * w over free entries, and the number of
+    weights beyond `bound`. The coarse sums only steer Newton's method, so their high parts are enough. The arguments are
     (values, codes, factors, base, caps, bound, scale).
     """
     chunks, size = chunks_of(team, p.size, _LEAST)
@@ -339,7 +340,7 @@ def _entropy_moments(team, p, *rest):
 @kernel
 def _decided(p, base, caps, s_low, s_high, scale, first, last, marks, sums):
     """Add sums over the entries from `first` to `last` that the bracket decides; mark the others."""
-    per_high, per_low = 1.0 / s_high, 1.0 / s_low  # the same for all rows if the cap is
+    per_high, per_low = 1.0 / s_high, 1.0 / s_low  # the same for all rows if all share one cap
     free_count, free_high, free_low, both_high, both_low, n = 0, 0, 0, 0, 0, 0
     for i in range(first, last):
         cap = value_at(caps, i)
@@ -372,7 +373,7 @@ def _classify(p, base, caps, s_low, s_high, scale, size, marks, counts, sums, ch
 
 @kernel
 def _classified(team, p, base, caps, s_low, s_high, scale):
-    """Sums of base*p over entries free up to s_high, of base*cap over those capped from s_low; the others."""
+    """Return sums of base*p over entries free up to s_high and of base*cap over entries capped from s_low; the rest."""
     chunks, size = chunks_of(team, p.size, _LEAST)
     marks, counts = marks_for(p.size), np.empty(chunks, dtype=np.int64)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
@@ -385,7 +386,7 @@ def _classified(team, p, base, caps, s_low, s_high, scale):
 
 @kernel
 def _sums_at(undecided, decided, s, scale):
-    """The same sums anywhere in a bracket: the decided ones, and those of the entries it leaves open."""
+    """Return the same sums at any s of a bracket, from the decided sums and the undecided entries."""
     sums, marks = decided.copy(), np.empty(undecided.shape[1], dtype=np.uint8)
     _decided(
         undecided[0], undecided[1], undecided[2], s, s, scale, 0, undecided.shape[1], marks, sums
@@ -395,14 +396,14 @@ def _sums_at(undecided, decided, s, scale):
 
 @kernel
 def _masses(sums, scale):
-    """The free and the capped mass that such sums stand for, to a unit in their last place."""
+    """Return the free and the capped mass of such sums, to a unit in their last place."""
     factor, last = scale
     return (sums[0] + sums[1] / last) / factor, (sums[2] + sums[3] / last) / factor
 
 
 @kernel
 def _newton(undecided, decided, s, high, scale):
-    """Newton's method from s, which is below the root, up to `high`: where it ends, and the masses."""
+    """Run Newton's method from s, below the root, up to `high`; return its end and the masses there."""
     while True:
         free, capped = _masses(_sums_at(undecided, decided, s, scale), scale)
         if free <= 0.0 or capped >= 1.0:
@@ -416,7 +417,7 @@ def _newton(undecided, decided, s, high, scale):
 
 @kernel
 def _sampled(values, base, caps, most):
-    """Up to `most` entries, one in 32: runs of eight that lie side by side, since memory comes so."""
+    """Return up to `most` entries, one in 32, in runs of eight neighbours, which share a cache line."""
     runs = min(max(values.size // 256, 64), most // 8)
     few = values.size < 8 * runs
     count, step = values.size if few else 8 * runs, 8 if few else values.size // runs
@@ -429,9 +430,9 @@ def _sampled(values, base, caps, most):
 
 @kernel(fastmath={"reassoc"})
 def _guess(values, weights, limits, most):
-    """A rough s from a sample of the entries, each standing for many; and how many it has.
+    """Return a rough s from a sample of the entries, and the size of the sample.
 
-    Only speed depends on it, so its sums may be of floats in any order.
+    Only the speed depends on it, so its sums may add floats in any order.
     """
     found = _sampled(values, weights, limits, most)
     p, base, caps = found[0], found[1], found[2]
@@ -447,7 +448,7 @@ def _guess(values, weights, limits, most):
         if free <= 0.0 or capped >= total:
             break
         new = (total - capped) / free
-        if abs(new - s) <= 1e-3 * s:  # a sample knows no better
+        if abs(new - s) <= 1e-3 * s:  # a sample is no more precise
             break
         s = new
     return s, p.size
@@ -456,11 +457,11 @@ def _guess(values, weights, limits, most):
 def project_entropy(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
-    """Entropy with one entry a row; None where the range of theta needs the generic path."""
+    """Project under entropy with one entry a row; None if the range of theta needs the generic projection."""
     own_top = float(measure.threads.run(_write_exponentials, theta, 0.0, out))
     problem = _Projection(theta, caps, measure, own_top, out)
     s = problem.scale(guess)
-    if not problem.agreed:  # once more, knowing the largest entry of all shards
+    if not problem.agreed:  # repeat with the largest entry of all shards
         measure.threads.run(_write_exponentials, theta, 0.0, out)
         problem = _Projection(theta, caps, measure, problem.top, out)
         s = problem.scale(guess)
@@ -475,9 +476,9 @@ def project_entropy(
 class _Projection:
     """One projection: the exponentials p = e^(theta - center), and sums over them.
 
-    The center and the grid of the sums follow from the largest entry of *all* shards. This shard's own
-    nearly always leads to the same ones, so the problem is posed with that: the first message tells
-    whether all shards have the same one so (`agreed`), and the largest entry of all (`top`).
+    The center and the grid of the sums follow from the largest entry of *all* shards. This shard's own largest entry
+    nearly always gives the same ones, so the projection starts with it. The first message says
+    whether all shards have the same frame (`agreed`), and the largest entry of all (`top`).
     """
 
     def __init__(
@@ -494,36 +495,36 @@ class _Projection:
             measure.threads.run(_write_exponentials, theta, self.center, p)
 
     def frame(self, top: float) -> tuple[float, FixedPoint]:
-        """The center, and the grid of the sums, for this largest entry."""
+        """Return the center and the grid of the sums for this largest entry."""
         center = 0.0 if abs(top) <= _MODEST else top
         most = math.exp(top - center) if math.isfinite(top) else 1.0
         return center, mass_scale(self.caps, self.measure, most)
 
     def agree(self, tops: Array) -> bool:
-        """Whether these largest entries, one a shard, all lead to the same frame."""
+        """Return whether these largest entries of the shards all give the same frame."""
         own, *others = tops.tolist()
         self.top = max(own, *others) if others else own
         self.agreed = not others or len({self.frame(top) for top in (self.top, own, *others)}) == 1
         return self.agreed
 
     def scale(self, guess: float | None) -> float | None:
-        """The factor s that makes the mass one; None where it is not found, or nothing is agreed."""
+        """Return the factor s that makes the mass one; None if it is not found or the shards do not agree."""
         if not self.unbounded:
             return self.scale_under_caps(guess)
         mass = self.mass()
         return 1.0 / mass if mass > 1e-12 else None
 
     def mass(self) -> float:
-        """The integral of p (zero where nothing is agreed)."""
+        """Return the integral of p; zero if the shards do not agree."""
         base = self.measure.base(slice(None))
         sums = self.measure.threads.run(_mass_of, self.p, base, self.grid.factors)
-        told = by_rank(np.array([*sums, *_bits(self.own_top)]), self.measure.comm)
-        if not self.agree(told[:, 2].view(np.float64)):
+        table = by_rank(np.array([*sums, *_bits(self.own_top)]), self.measure.comm)
+        if not self.agree(table[:, 2].view(np.float64)):
             return 0.0
-        return self.grid.value(*told[:, :2].sum(axis=0).tolist())
+        return self.grid.value(*table[:, :2].sum(axis=0).tolist())
 
     def scale_under_caps(self, guess: float | None) -> float | None:
-        """Newton's method inside a bracket, which moves where it misses the root."""
+        """Run Newton's method inside a bracket, which moves if it misses the root."""
         near = self.first_guess(guess)
         if near is None:
             return None
@@ -546,18 +547,18 @@ class _Projection:
         return None
 
     def first_guess(self, guess: float | None) -> tuple[float, float] | None:
-        """Where s may be, and a factor either way that should hold it; None where nothing is agreed."""
+        """Return a guess of s, and a factor that should bracket it; None if the shards do not agree."""
         if guess is not None:
             return math.exp(min(max(self.center - guess, -600.0), 600.0)), 1.02
         s, count = _guess(self.p, self.measure.base(slice(None)), self.caps, _SAMPLE)
         margin = 1.0 + _DEVIATIONS / math.sqrt(max(count, 1))
         if self.agreed:  # a single shard
             return s, margin
-        told = by_rank(np.array([s, margin, self.own_top]), self.measure.comm)
-        return (float(told[0, 0]), float(told[0, 1])) if self.agree(told[:, 2]) else None
+        table = by_rank(np.array([s, margin, self.own_top]), self.measure.comm)
+        return (float(table[0, 0]), float(table[0, 1])) if self.agree(table[:, 2]) else None
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
-        """Sums over entries whose place is the same for all s in the bracket; the other entries."""
+        """Return the sums over entries whose side is the same for all s in the bracket, and the other entries."""
         found: tuple[Integers, Array] = self.measure.threads.run(
             _classified, self.p, self.measure.base(slice(None)), self.caps, low, high, self.grid.factors
         )  # fmt: skip
@@ -566,17 +567,16 @@ class _Projection:
     def newton(
         self, decided: Integers, undecided: Array, low: float, high: float
     ) -> tuple[float, float, float]:
-        """Newton's method from below: where in the bracket it ends, the free and the capped mass there.
+        """Run Newton's method from below; return its end in the bracket, and the free and the capped mass there.
 
-        Where the entries that the bracket leaves open are few, all shards know all of them from one
-        message, and no other is needed. Where they are many, it is one step a message, after which only
-        those around the next place are open.
+        If few entries are undecided, one message gives all of them to all shards, and no other message follows. If many
+        are, each message is one Newton step, after which only the entries near the new s remain undecided.
         """
         comm, factors = self.measure.comm, self.grid.factors
         while comm.size > 1:
             at_low = _sums_at(undecided, decided, low, factors)
-            told = np.concatenate([at_low, decided, _bits(self.own_top)])
-            table, everyone = pooled(told, undecided, comm)
+            header = np.concatenate([at_low, decided, _bits(self.own_top)])
+            table, everyone = pooled(header, undecided, comm)
             if not self.agree(table[:, 8].view(np.float64)):
                 return low, 0.0, 0.0
             if everyone is not None:
@@ -594,22 +594,22 @@ class _Projection:
 
 
 def _bits(value: float) -> Integers:
-    """A float for a message of integers."""
+    """Return the bits of a float as an integer, for a message of integers."""
     return np.array([value]).view(np.int64)
 
 
 def project_entropy_rows(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
-    """Entropy with several entries a row and caps on the rows' totals.
+    """Project under entropy with several entries a row and caps on the rows' totals.
 
     The chain rule of relative entropy splits the problem: project the rows' totals, then rescale
-    inside each row. A row of logs theta has the log-total log mean exp theta.
+    inside each row. The log-total of a row of logarithms theta is log mean exp theta.
     """
     rows, threads = measure.of_rows, measure.threads
     tops, means = np.empty(measure.rows), np.empty(measure.rows)
     threads.run(powers_of_rows, theta, out, tops, means)
-    center = measure.maximum(tops)  # taken out first: log means are small beside it
+    center = measure.maximum(tops)  # subtracted first: log means are small beside it
     logs = np.log(means)
     near = None if guess is None else guess - center
     found = project_entropy((tops - center) + logs, caps, rows, near, np.empty(measure.rows))
@@ -626,9 +626,9 @@ def project_entropy_rows(
 
 @dataclass
 class EntropyMoments:
-    """Densities times the factor of their code, or an exponential of their own.
+    """Moments over all entries: densities times the factor of their code, or one exponential an entry.
 
-    A cap divides what it leaves of a row among the entries in proportion to what they would have without it.
+    A cap scales all entries of its row by one factor.
     """
 
     limits: Limits
@@ -658,12 +658,12 @@ class EntropyMoments:
 
 @dataclass
 class NearCaps:
-    """Only the entries that may reach their caps, from the projected point; all others by code.
+    """Moments over only the entries that may reach their caps from the projected point; the rest is summed by code.
 
     Attributes
     ----------
     reach : array of shape (n_codes,), optional
-        The largest factors for which the list of entries holds.
+        The largest factors for which the list of entries is complete.
     """
 
     limits: Limits
@@ -686,8 +686,8 @@ class NearCaps:
             _entropy_moments, density, values, self._codes, factors, base, caps, math.inf, grid.factors
         )[:7]  # fmt: skip
         if self._others is None:
-            told = comm.allreduce(np.concatenate([near, self._listed.reshape(-1)]), "sum")
-            near, listed, grid_ = told[:7], told[7:].reshape(-1, 2), mass_grid(self.measure)
+            sums = comm.allreduce(np.concatenate([near, self._listed.reshape(-1)]), "sum")
+            near, listed, grid_ = sums[:7], sums[7:].reshape(-1, 2), mass_grid(self.measure)
             masses = self.direction.masses(self.density, self.measure)
             free = masses - (listed[:, 0] + listed[:, 1] / grid_.low) / grid_.factors[0]
             self._others = np.array([free, free * values, free * values**2])
@@ -698,7 +698,7 @@ class NearCaps:
         return [a + b for a, b in zip(here, others, strict=True)]
 
     def _list(self, factors: Array) -> None:
-        """List the entries that a little more than these factors, or those of shorter steps, would cap."""
+        """List the entries that slightly larger factors, or those of shorter steps, would cap."""
         self.reach, measure = _FURTHER * np.maximum(factors, 1.0), self.measure
         self._entries, self._codes, self._listed = measure.threads.run(
             _near_caps, self.density, measure.base(slice(None)), self.limits.caps,
@@ -728,14 +728,14 @@ class EntropyEngine(CompiledEngine):
             return None
         if domain.unbounded:
             return self.powers_at_once(pending)
-        if self.measure.width > 1 or domain.source_caps() is not None:  # caps tie entries together
+        if self.measure.width > 1 or domain.source_caps() is not None:  # caps couple entries
             return None
         return self.capped_powers_at_once(pending)
 
     def powers_at_once(self, pending: PendingStep) -> StepResult | None:
-        """On the simplex, with the shift that the masses of codes tell: e^theta, whose dual point is theta.
+        """Take a step on the simplex: e^theta with the shift from the masses of codes; its dual point is theta.
 
-        None where they do not tell it well: what their grid loses grows as much as the entry that grows most.
+        Returns None if rounding would be too coarse: the loss of the grid grows as much as the largest entry.
         """
         measure = self.measure
         if pending.rise > math.log(_LOST / mass_grid(measure).blur(measure.count)):
@@ -746,11 +746,11 @@ class EntropyEngine(CompiledEngine):
         return StepResult(p, theta, Potentials(0.0, 0.0, 1.0))
 
     def capped_powers_at_once(self, pending: PendingStep) -> StepResult | None:
-        """Under caps on entries: min(cap, e^theta), if that has a mass of one.
+        """Take a step under caps on entries: min(cap, e^theta), if its mass is one.
 
-        Where log u = theta, theta u - phi(u) = u - 1; on capped entries there is what lies above them. No entry
-        was above its cap before the step, so none is further above it than the step goes, and where there is no
-        cap none had a mass above one.
+        Where log u = theta, theta u - phi(u) = u - 1; a capped entry adds its excess over the cap. No entry was above
+        its cap before the step, so the length of the step bounds the excess. Without a cap no entry had a mass above
+        one.
         """
         measure, (start, direction, *way) = self.measure, pending
         caps = measure.caps_in_reach(self.ascent.domain.row_caps())
@@ -778,10 +778,10 @@ class EntropyEngine(CompiledEngine):
         ascent, measure, density = self.ascent, self.measure, projected.density
         domain, active = ascent.domain, ascent.update == "active"
         if domain.normalised and domain.unbounded:
-            # theta is log u and the shift, and theta u - phi(u) is u - 1 and the shift times u
+            # theta = log u + shift, so theta u - phi(u) is u - 1 plus the shift times u
             return Potentials(projected.center + projected.tau, 0.0, 1.0)
         if not active and (measure.width > 1 or domain.source_caps() is not None):
-            # log u is neither the dual point nor that of a cap
+            # log u is neither the dual point nor the logarithm of a cap
             return self.potentials_by_columns(theta, new, density)
         caps: Array | float = math.inf
         if not active:
@@ -837,7 +837,7 @@ class EntropyEngine(CompiledEngine):
         return corrective_by_newton(situation, self.moments(situation), near)
 
     def _without_caps(self, situation: Situation) -> tuple[float, float] | None:
-        """Step and shift where Newton's method ends if no cap matters: a good place to start."""
+        """Return step and shift of Newton's method without caps: a good starting point."""
         direction = situation.direction
         step = step_by_leaf_sums(situation, close=1e-3)
         if step is None or step * reach_of(direction, self.measure) > FAR:
@@ -855,11 +855,12 @@ class EntropyEngine(CompiledEngine):
         near, length = None, share * step
         if shift is not None:
             near = cubic_shift(share, situation.edge * step, shift)
-        if self.measure.width > 1:  # a pass is over all rows
+        if self.measure.width > 1:  # a pass would go over all rows
             return near
         longest = _LONG if near is None else FARTHEST
         if length * reach_of(d, self.measure) > longest:
-            low, high = self.measure.extent(situation.dense)  # what all rows share moves nothing
+            # a shift common to all rows moves nothing
+            low, high = self.measure.extent(situation.dense)
             if length * (high - low) > longest:
                 return near
         rows = self.moments(situation)
@@ -872,7 +873,7 @@ class EntropyEngine(CompiledEngine):
 def project_entropy_onto(
     domain: Domain, theta: Array, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected:
-    """Project onto any domain under entropy, with the density in `out` where that is fast."""
+    """Project onto any domain under entropy; fast projections write the density to `out`."""
     limits = domain.source_caps()
     if not domain.normalised:
         dual, top = np.empty_like(theta), math.log(domain.entry_cap())
@@ -884,9 +885,9 @@ def project_entropy_onto(
         )
     caps = measure.caps_in_reach(domain.row_caps())
     found: Projected | None = None
-    # a high cap on a light row may leave little of the masses of the others
+    # a high cap on a light row may leave too few bits for the masses of the others
     if mass_scale(caps, measure).blur(measure.count) <= MASS_ROUNDING:
-        separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
+        separate = domain.unbounded or measure.width == 1  # no cap couples entries of a row
         fast = project_entropy if separate else project_entropy_rows
         found = fast(theta, caps, measure, guess, out)
     return found or project_generic(Entropy(), domain, theta, measure, guess)
@@ -895,7 +896,7 @@ def project_entropy_onto(
 def _entropy_onto_mass(
     regularizer: Regularizer, caps: Array | float, theta: Array, part: Part, mass: float
 ) -> Projected:
-    """Rows of some sources, projected onto the densities of a given mass."""
+    """Project the rows of some sources onto the densities of a given mass."""
     scale = mass / part.share
     log, domain = math.log(scale), scaled_caps(caps, scale)
     found = project_entropy_onto(domain, theta, part.measure, None, np.empty_like(theta))

@@ -1,12 +1,13 @@
 r"""The Euclidean regularizer: steps add to densities, projections shift and clip them.
 
 The projection of :math:`\theta` on distributions is :math:`u_i = \mathrm{clip}(\theta_i - \tau, 0, k_i)` with the
-shift that makes the mass one. The mass falls piecewise linearly in :math:`\tau`: safeguarded Newton. The first pass
-adds up the entries whose place is the same over a bracket of :math:`\tau`, and lists the few others.
+shift that makes the mass one. The mass is piecewise linear and decreasing in :math:`\tau`; a safeguarded Newton
+method finds its root. The first pass adds up the entries whose place is the same over a bracket of :math:`\tau`,
+and lists the few others.
 
 With several entries a row and a cap on their mean, :math:`u_{ij} = \max(\theta_{ij} - \max(\tau, \tau_i),
-0)`, where a shift of :math:`\tau_i` alone would bring the row to its cap: the same problem, with
-:math:`\max(\theta_{ij} - \tau_i, 0)` for the cap of an entry.
+0)`, where the shift :math:`\tau_i` alone would bring the row to its cap. This is the same problem with
+:math:`\max(\theta_{ij} - \tau_i, 0)` as the cap of an entry.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _LEAST = 1 << 12  # entries of a chunk
-_RESOLVED = 1e3  # a shift up to here is known to 1e-13
+_RESOLVED = 1e3  # up to this size a shift has a precision of 1e-13
 
 
 # --------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def _positive_parts(
 
 @kernel
 def _write_positive_parts(team, start, values, codes, step, less, shift, base, scale, low, out):
-    """Write the positive part of a dual point; the wide sums of half its square and of it."""
+    """Write the positive part of a dual point; return the wide sums of half its square and of it."""
     chunks, size = chunks_of(team, out.size, _LEAST)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
     args = (start, values, codes, step, less, shift, base, scale, low, out, size, sums)
@@ -118,7 +119,7 @@ def _potential(at, density, base, scale, low, size, sums, chunk, slot):
 
 @kernel
 def _potential_at(team, at, density, base, scale, low):
-    """The wide sum of base * (at * u - u^2 / 2)."""
+    """Return the wide sum of base * (at * u - u^2 / 2)."""
     chunks, size = chunks_of(team, density.size, _LEAST)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
     parallel_for(team, chunks, _potential, (at, density, base, scale, low, size, sums))
@@ -164,8 +165,10 @@ def _moments(
 
 @kernel
 def _euclidean_moments(team, theta, *rest):
-    """Sums over the weights w at the end of a step: of w and w * d in two parts, coarse ones of (1, d, d^2)
-    over the base measure of entries between zero and their cap, and how many weights lie beyond `bound`.
+    """Return sums over the weights w at the end of a step, in a grid of integers.
+
+    The sums are those of w and w * d in two parts, coarse ones of (1, d, d^2) over the base measure of entries between
+    zero and their cap, and the number of weights beyond `bound`.
 
     The arguments are (values, codes, less, base, caps, step, shift, bound, scale).
     """
@@ -181,15 +184,16 @@ def _euclidean_moments(team, theta, *rest):
 
 @kernel
 def _decided(theta, base, caps, center, low, high, moment, mass, first, last, sums):
-    """Add sums over entries between 0 and cap for all tau in [low, high] (of base*x and of base), and over
-    entries at their cap for all of them (of base*cap).
+    """Add the sums of entries that are decided for all tau in [low, high].
+
+    The sums are those of base*x and of base over free entries, and of base*cap over entries at their cap.
     """
     x_high, x_low, m_high, m_low, c_high, c_low = 0, 0, 0, 0, 0, 0
     for i in range(first, last):
         x = theta[i] - center
         y = x - value_at(caps, i)
         between = (x >= high) & (y <= low)
-        full = y >= high  # (or between, where the bracket is a point)
+        full = y >= high  # (or between, if the bracket is a point)
         h, rest = split(value_at(base, i) * x if between else 0.0, moment[0], moment[1], moment[2])
         x_high += h
         x_low += rest
@@ -227,7 +231,7 @@ def _classify(
 
 @kernel
 def _classified(team, theta, base, caps, center, low, high, moment, mass):
-    """The sums of :func:`_decided`, and the entries that the bracket leaves open."""
+    """Return the sums of :func:`_decided`, and the entries that the bracket leaves undecided."""
     chunks, size = chunks_of(team, theta.size, _LEAST)
     marks, counts = marks_for(theta.size), np.empty(chunks, dtype=np.int64)
     sums = np.zeros((slots(team), 8), dtype=np.int64)
@@ -239,7 +243,7 @@ def _classified(team, theta, base, caps, center, low, high, moment, mass):
 
 @kernel
 def _sums_at(undecided, center, tau, moment, mass):
-    """The sums of :func:`_decided` over the open entries, at one tau."""
+    """Return the sums of :func:`_decided` over the undecided entries, at one tau."""
     sums = np.zeros(6, dtype=np.int64)
     _decided(
         undecided[0], undecided[1], undecided[2], center, tau, tau, moment, mass, 0,
@@ -250,7 +254,7 @@ def _sums_at(undecided, center, tau, moment, mass):
 
 @kernel
 def _guess(x, base, caps):
-    """A rough tau from a sample of the rows: safeguarded Newton."""
+    """Return a rough tau from a sample of the rows, by a safeguarded Newton method."""
     total = base.sum()
     high = x.max()
     low = x.min() - 1.0
@@ -293,7 +297,7 @@ def _write_clipped(team, theta, caps, center, tau, out):
 def project_euclidean(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
-    """Euclidean with caps on entries; None where the range of theta needs the generic path."""
+    """Project with caps on entries; None if the range of theta needs the generic projection."""
     lowest, center = measure.extent(theta)
     span = center - lowest
     if not span < 1e9:
@@ -306,14 +310,14 @@ def project_euclidean(
         if abs(tau) <= _RESOLVED:
             measure.threads.run(_write_clipped, theta, caps, center, tau, out)
             return Projected(out, center, tau, lambda: out)  # its own gradient
-        center = guess = center + tau  # once more, with the rows around the root in full precision
+        center = guess = center + tau  # repeat, with full precision for the rows around the root
     return None
 
 
 def project_euclidean_rows(
     theta: Array, caps: Array | float, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected | None:
-    """Euclidean with several entries a row and caps on their mean; None as :func:`project_euclidean`."""
+    """Project with several entries a row and caps on their mean; None as in :func:`project_euclidean`."""
     table = np.empty((measure.rows, measure.width))
     measure.threads.run(caps_of_entries, theta, caps, table)
     return project_euclidean(theta, table.reshape(-1), measure, guess, out)
@@ -334,7 +338,7 @@ class _Projection:
         self.grids = self.moment_grid[:3], self.mass_grid[:3]
 
     def first_guess(self, guess: float | None) -> tuple[float, float]:
-        """Where tau may be, and a width either way that should hold it."""
+        """Return a guess of tau, and a width that should bracket it."""
         if guess is not None:
             return guess - self.center, 0.02
         n, tau = self.theta.size, 0.0
@@ -345,7 +349,7 @@ class _Projection:
         return float(self.measure.comm.broadcast(np.array([tau]))[0]), 0.04
 
     def root(self, guess: float | None) -> float | None:
-        """The shift, relative to the center; None where it is not found."""
+        """Return the shift relative to the center; None if it is not found."""
         tau, width = self.first_guess(guess)
         for _ in range(60):
             low, high = tau - width, tau + width
@@ -357,7 +361,7 @@ class _Projection:
         return None
 
     def classified(self, low: float, high: float) -> tuple[Integers, Array]:
-        """Sums over entries whose place is the same for all tau in the bracket; the other entries."""
+        """Return the sums over entries whose place is the same for all tau in the bracket, and the other entries."""
         found: tuple[Integers, Array] = self.measure.threads.run(
             _classified, self.theta, self.measure.base(slice(None)), self.caps, self.center, low, high,
             *self.grids,
@@ -365,24 +369,24 @@ class _Projection:
         return found
 
     def corner(self, tau: float) -> float:
-        """The largest shift that leaves all entries at their cap that are there at tau."""
+        """Return the largest shift for which all entries capped at tau are still capped."""
         places = (self.theta - self.center) - self.caps
         return self.measure.minimum(np.where(places >= tau, places, np.inf))
 
 
 class _Sums:
-    """The moment and mass of free entries and the mass of capped ones, anywhere in a bracket.
+    """The moment and mass of free entries and the mass of capped ones, at any tau of a bracket.
 
-    Where the entries that it leaves open are few, one message tells them to all shards.
+    If few entries are undecided, one message gives them to all shards.
     """
 
     def __init__(self, problem: _Projection, decided: Integers, undecided: Array) -> None:
         self.problem = problem
         self.decided, self.undecided = decided, undecided
         self.comm = problem.measure.comm
-        told, everyone = pooled(decided, undecided, self.comm)
+        headers, everyone = pooled(decided, undecided, self.comm)
         if everyone is not None:
-            self.decided, self.undecided = told.sum(axis=0), everyone
+            self.decided, self.undecided = headers.sum(axis=0), everyone
             self.comm = SerialCommunicator()
 
     def at(self, tau: float) -> tuple[float, float, float]:
@@ -399,9 +403,9 @@ def _piecewise_root(
     low: float,
     high: float,
 ) -> tuple[float, bool]:
-    """Where moment + cap - tau * mass = 1 in [low, high]; or, with False, a better place to look.
+    """Return the root of moment + cap - tau * mass = 1 in [low, high] and True, or a better guess and False.
 
-    Where no entry is free it is so on an interval, which ends at the `corner` of any place in it.
+    If no entry is free, the roots are an interval, which ends at the `corner` of any point in it.
     """
 
     def newton(tau: float) -> tuple[float, float]:
@@ -421,7 +425,7 @@ def _piecewise_root(
             low = tau
         else:
             high = tau
-        # every third step halves the bracket: Newton's method alone may jump between two pieces for ever
+        # every third step halves the bracket: Newton's method alone may alternate between two pieces for ever
         if attempt % 3 == 2 or not low < new < high:
             new = 0.5 * (low + high)
             if not low < new < high:
@@ -438,7 +442,7 @@ def _settled(
     first: float,
     last: float,
 ) -> float:
-    """The root near tau that does not depend on the way there, and so not on the shards."""
+    """Return the root near tau in a form that depends neither on the iterations nor on the shards."""
     moment, mass, cap = at(tau)
     if not mass > 0.0:
         return corner(tau)
@@ -449,9 +453,9 @@ def _settled(
         if math.isnan(new) and abs(value - 1.0) <= MASS_TOLERANCE:
             return corner(beside)  # an interval of roots begins or ends at tau
         sides.append(new)
-    # Where the root is at a corner, the pieces that meet there give quotients that differ in their last
-    # bits: the lower one.
-    # Where little is free the blur is wide, and the quotient of a piece further off may be anywhere.
+    # If the root is at a corner, the quotients of the two pieces that meet there differ in their last
+    # bits: take the lower one. If little mass is free, the tolerance is wide, and the quotient of a piece
+    # further off may be anywhere.
     met = [s for s in sides if first <= s <= last and abs(newton(s)[0] - 1.0) <= MASS_TOLERANCE]
     return min(met, default=tau)
 
@@ -462,7 +466,7 @@ def _settled(
 
 @dataclass
 class EuclideanMoments:
-    """The weights at the end of a step, over all entries, or all rows where a cap ties `width` entries together."""
+    """The weights at the end of a step, over all entries, or over all rows if a cap couples `width` entries."""
 
     limits: Limits
     measure: BaseMeasure
@@ -481,7 +485,7 @@ class EuclideanMoments:
                 _euclidean_moments, *start, self.l1, base, limits.caps, step, shift, limits.bound,
                 limits.grid.factors,
             )  # fmt: skip
-        else:  # of mass one, where there is no penalty
+        else:  # the mass is one and there is no penalty
             here = threads.run(
                 euclidean_moments_of_rows, self.width, *start, step, shift, base, limits.caps,
                 limits.bound, limits.grid[:3],
@@ -527,7 +531,7 @@ class EuclideanEngine(CompiledEngine):
         return Potentials(found[0], found[1], found[2] if free else 1.0)
 
     def moments(self, situation: Situation) -> Moments | None:
-        if self.ascent.domain.source_caps() is not None:  # no single shift leads to the projection
+        if self.ascent.domain.source_caps() is not None:  # the projection has more than one shift
             return None
         (rows, width), state = self.tied, situation.state
         limits = self.limits(state.density, rows)
@@ -539,13 +543,13 @@ class EuclideanEngine(CompiledEngine):
     def shift_after(
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
-        return None  # there are kinks in between
+        return None  # the shift has kinks in between
 
 
 def project_euclidean_onto(
     domain: Domain, theta: Array, measure: BaseMeasure, guess: float | None, out: Array
 ) -> Projected:
-    """Project onto any domain in the Euclidean geometry, with the density in `out` where that is fast."""
+    """Project onto any domain in the Euclidean geometry; fast projections write the density to `out`."""
     limits = domain.source_caps()
     if not domain.normalised:
         return project_box(Euclidean(), domain, theta)
@@ -555,9 +559,9 @@ def project_euclidean_onto(
         )
     caps = measure.caps_in_reach(domain.row_caps())
     found: Projected | None = None
-    # a high cap on a light row may leave little of the masses of the others
+    # a high cap on a light row may leave too few bits for the masses of the others
     if mass_scale(caps, measure).blur(measure.count) <= MASS_ROUNDING:
-        separate = domain.unbounded or measure.width == 1  # no cap ties entries of a row together
+        separate = domain.unbounded or measure.width == 1  # no cap couples entries of a row
         fast = project_euclidean if separate else project_euclidean_rows
         found = fast(theta, caps, measure, guess, out)
     return found or project_generic(Euclidean(), domain, theta, measure, guess)
@@ -566,7 +570,7 @@ def project_euclidean_onto(
 def _euclidean_onto_mass(
     regularizer: Regularizer, caps: Array | float, theta: Array, part: Part, mass: float
 ) -> Projected:
-    """Rows of some sources, projected onto the densities of a given mass."""
+    """Project the rows of some sources onto the densities of a given mass."""
     scale = mass / part.share
     if not _in_range(theta, scale, part.measure):
         return onto_mass(regularizer, caps, theta, part, mass)
@@ -579,7 +583,7 @@ def _euclidean_onto_mass(
 
 
 def _in_range(theta: Array, scale: float, measure: BaseMeasure) -> bool:
-    """Whether all of theta / scale, over all shards, are far from overflow and underflow."""
+    """Return whether all of theta / scale, over all shards, are far from overflow and underflow."""
     low, high = measure.extent(theta)
     largest = max(abs(low), abs(high), 1.0)
     return 1e-100 < scale < 1e100 and largest / scale < 1e200

@@ -1,6 +1,6 @@
 """Directions as leaf codes: a tree's loss vector takes one value for each leaf and label.
 
-A code an entry and a short table of values replace passes with exponentials by table look-ups, and some sums
+One code an entry and a short table of values replace exponentials of entries by table look-ups, and some sums
 over rows by sums over the table.
 """
 
@@ -26,10 +26,10 @@ __all__ = ["Direction", "LeafCodes", "advance", "leaf_codes", "mass_grid", "tabl
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_STRIP = 512  # entries whose terms stay in the first cache
+_STRIP = 512  # entries whose terms stay in the first-level cache
 _LEAST = 1 << 12  # entries of a chunk
-_MANY = 64  # sums from which on it is faster to convert all at once
-_WIDE = 1 << 12  # codes from which on a table for each thread costs more than it saves
+_MANY = 64  # number of sums from which converting all at once is faster
+_WIDE = 1 << 12  # number of codes from which a table for each thread costs more than it saves
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -60,7 +60,7 @@ def leaf_codes(
     codes: int,
     threads: Threads,
 ) -> NDArray[np.unsignedinteger]:
-    """Return the codes of all entries, by leaf, label and wrong class; `codes` is how many there are."""
+    """Return the codes of all entries, by leaf, label and wrong class; `codes` is their number."""
     out: NDArray[np.unsignedinteger]
     out = np.empty(leaves.size * (classes - 1), "u2" if codes <= 1 << 16 else "u4")
     threads.run(_codes_of_rows, leaves, labels, classes, out)
@@ -69,10 +69,10 @@ def leaf_codes(
 
 @kernel
 def _add_masses(density, base, codes, scale, tables, size, chunk, slot):
-    """Fixed-point sums of base * density by code, in four interleaved tables a thread.
+    """Add fixed-point sums of base * density by code, in four interleaved tables a thread.
 
-    Neighbouring rows often share a code; separate tables spare each addition the wait for the last one. The
-    terms of a strip are computed before any is added, so that computing them vectorises.
+    Neighbouring rows often share a code. With separate tables an addition need not wait for the previous one. The
+    terms of a strip are computed before any is added, so that the computation vectorises.
     """
     highs, lows = np.empty(_STRIP, np.int64), np.empty(_STRIP, np.int64)
     sums = tables[slot]
@@ -92,7 +92,7 @@ def _add_masses(density, base, codes, scale, tables, size, chunk, slot):
 
 @kernel
 def _masses_by_code(team, density, base, codes, scale, count):
-    """Fixed-point sums (high, low) of base * density over the entries of each code."""
+    """Return fixed-point sums (high, low) of base * density over the entries of each code."""
     chunks, size = chunks_of(team, codes.size, _LEAST)
     if count > _WIDE:
         chunks, size = 1, codes.size
@@ -122,12 +122,12 @@ def _look_up_all(team, values, codes, out):
 
 
 def mass_grid(measure: BaseMeasure, total: float = 1.0) -> FixedPoint:
-    """Return the grid for masses of some entries, where the mass of all is `total`."""
+    """Return the grid for masses of some entries if the mass of all is `total`."""
     return fixed_point(2.0 * total, measure.count)
 
 
 def values_on(grid: FixedPoint, pairs: Integers) -> Array:
-    """Return the numbers that pairs of fixed-point sums stand for; most codes may be unused."""
+    """Return the values of pairs of fixed-point sums; most codes may be unused."""
     found = np.zeros(len(pairs))
     held = np.flatnonzero(pairs.any(axis=1))
     if held.size > _MANY:
@@ -176,8 +176,8 @@ class LeafCodes:
     def masses(self, density: Array, measure: BaseMeasure, total: float = 1.0) -> Array:
         """Return the integral of `density` over the entries of each code, over all shards.
 
-        `total` is its integral over all entries, so that no term is larger. The result for the last density is
-        kept, since its edge and its corrective step ask for the same.
+        `total` is its integral over all entries, which bounds every term. The result for the last density is
+        cached, since its edge and its corrective step both need it.
         """
         if self._known and self._known[0][0] is density:
             return self._known[0][1]
@@ -193,7 +193,7 @@ class LeafCodes:
         masses = self.masses(density, measure)
         held = (
             masses > 0.0
-        )  # an unused code may have so large a value that nothing of the others is left
+        )  # an unused code may have a value so large that the others would underflow
         masses, x = masses[held], factor * self.values[held]
         top = float(np.max(x))
         return top + math.log(math.fsum(masses * exponentials(x - top)))
@@ -204,13 +204,13 @@ Direction = Array | LeafCodes
 
 @kernel
 def advance(start, values, codes, step, less, shift, a, b, out):
-    """Write start + step * (d - less) - shift for entries a to b, with the direction as `table_of` gives it."""
+    """Write start + step * (d - less) - shift for entries a to b, with the direction from :func:`table_of`."""
     for i in range(a, b):
         out[i - a] = start[i] + (step * (entry_at(values, codes, i) - less) - shift)
 
 
 def table_of(direction: Direction) -> tuple[Array, NDArray[np.unsignedinteger] | None]:
-    """Return a direction as kernels read it, by :func:`maboost.runtime.entries.entry_at`."""
+    """Return a direction in the form that kernels read (:func:`maboost.runtime.entries.entry_at`)."""
     if isinstance(direction, LeafCodes):
         return direction.values, direction.codes
     return direction, None

@@ -1,4 +1,4 @@
-"""Rows of several entries, one for each wrong class: passes over them, a row at a time."""
+"""Passes over rows of several entries, one entry for each wrong class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST = 1 << 10  # rows of a chunk
 
 @kernel
 def _row_margins(votes, labels, i, out):
-    """The vote of a row's own class less that of every other, in the order of the classes."""
+    """Write the vote of a row's own class less that of every other class, in the order of the classes."""
     own, place = votes[i, labels[i]], i * (votes.shape[1] - 1)
     for k in range(votes.shape[1]):
         if k != labels[i]:
@@ -47,7 +47,7 @@ def _margins(votes, labels, out, size, chunk, slot):
 
 @kernel
 def margins_of_votes(team, votes, labels, out):
-    """Write the margins of all pairs (row, wrong class) of votes (n, K)."""
+    """Write the margins of all pairs (row, wrong class) from votes of shape (n, K)."""
     chunks, size = chunks_of(team, votes.shape[0], _LEAST)
     parallel_for(team, chunks, _margins, (votes, labels, out, size))
 
@@ -72,7 +72,7 @@ def add_votes(team, votes, answers, leaves, step, labels, margins):
 
 @kernel
 def tops_taken_out(values, floor, tops):
-    """Subtract from each row its largest entry, or `floor` where that is larger; in place."""
+    """Subtract from each row the larger of its largest entry and `floor`, in place."""
     width = values.size // max(tops.size, 1)
     for i in range(tops.size):
         top = floor
@@ -85,7 +85,7 @@ def tops_taken_out(values, floor, tops):
 
 @kernel
 def means_under(powers, more, values, out):
-    """Write each row's sum of `values` times the shares of `powers` in a total that has `more` in it."""
+    """Write for each row the mean of `values` weighted by `powers`, in a total that includes `more`."""
     width = values.size // max(out.size, 1)
     for i in range(out.size):
         total, sum = more[i], 0.0
@@ -112,7 +112,7 @@ def _powers(theta, out, tops, means, size, chunk, slot):
 
 @kernel
 def powers_of_rows(team, theta, out, tops, means):
-    """Write e^(theta - top) with the top of each row, and the mean of these over each row."""
+    """Write e^(theta - top) with the largest entry (top) of each row, and the mean of these over each row."""
     chunks, size = chunks_of(team, tops.size, _LEAST)
     parallel_for(team, chunks, _powers, (theta, out, tops, means, size))
 
@@ -128,7 +128,7 @@ def _spread(theta, tops, shifts, factors, powers, dual, size, chunk, slot):
 
 @kernel
 def spread_over_rows(team, theta, tops, shifts, factors, powers, dual):
-    """Multiply the `powers` of each row by its factor, in place; `dual` is theta without its top, shifted."""
+    """Multiply the `powers` of each row by its factor, in place; write theta less its top, shifted, to `dual`."""
     chunks, size = chunks_of(team, tops.size, _LEAST)
     parallel_for(team, chunks, _spread, (theta, tops, shifts, factors, powers, dual, size))
 
@@ -145,7 +145,7 @@ def _entropy_moments(
             t += x
             m += x * d
             q += x * d * d
-        whole = t if t > 0.0 else 1.0  # its reciprocal may be infinite
+        whole = t if t > 0.0 else 1.0  # the reciprocal of t may be infinite
         t, m, q = t / width, m / whole, q / whole
         cap = min(value_at(caps, i), bound)
         free = t < cap
@@ -174,11 +174,11 @@ def _entropy_moments(
 
 @kernel
 def entropy_moments_of_rows(team, width, density, *rest):
-    """Sums over rows after a step along a direction that multiplies the density of each entry by its factor.
+    """Return sums over rows after a step that multiplies the density of each entry by its factor.
 
-    With t the mean of a row's entries, m and q the means of d and d^2 under them, and u = min(cap, t): of u
-    and u * m in two parts; coarse ones of u and u * m over rows below their cap, and of u * q, less u * m^2
-    at a cap, where only the shares inside a row still move; and how many t lie beyond `bound`.
+    With t the mean of a row's entries, m and q the means of d and d^2 under them, and u = min(cap, t), the sums are:
+    u and u * m in two parts; coarse ones of u and u * m over rows below their cap, and of u * q, less u * m^2
+    at a cap, where only the shares inside a row still change; and the number of t beyond `bound`.
     The arguments are (values, codes, factors, base, caps, bound, scale).
     """
     chunks, size = chunks_of(team, density.size // width, _LEAST)
@@ -189,9 +189,9 @@ def entropy_moments_of_rows(team, width, density, *rest):
 
 @kernel
 def _level(values, top, total):
-    """The shift, counted from the largest value, above which a row's values add up to `total`.
+    """Return the shift, relative to the largest value, above which a row's values add up to `total`.
 
-    From below: as long as values at it or under it were counted in, the next shift is higher.
+    The shift rises from below: it rises as long as it counts values that lie at or below it.
     """
     level, counted = -total, 0
     while True:
@@ -221,9 +221,9 @@ def _entry_caps(theta, caps, out, size, chunk, slot):
 
 @kernel
 def caps_of_entries(team, theta, caps, out):
-    """Write the densities of each row's entries where their mean is the cap: all above one shift of theta.
+    """Write the densities of each row's entries at which their mean is the cap: all above one shift of theta.
 
-    As long as a row is below its cap, none of its entries is above these.
+    While a row is below its cap, none of its entries exceeds these.
     """
     chunks, size = chunks_of(team, out.shape[0], _LEAST)
     parallel_for(team, chunks, _entry_caps, (theta, caps, out, size))
@@ -284,11 +284,11 @@ def _euclidean_moments(
 
 @kernel
 def euclidean_moments_of_rows(team, width, theta, *rest):
-    """The sums of :func:`entropy_moments_of_rows` for x = theta + step * d - shift and densities max(x, 0).
+    """Return the sums of :func:`entropy_moments_of_rows` for x = theta + step * d - shift and densities max(x, 0).
 
-    Those of a row whose mean is above its cap are max(x - s, 0) with the s that makes it the cap. The coarse
-    sums are of 1, d and d^2 over entries that are free and positive; in a row at its cap only what d differs
-    from its mean over those still moves them. The arguments are (values, codes, step, shift, base, caps,
+    A row whose mean is above its cap has the densities max(x - s, 0) with the s that makes the mean the cap. The
+    coarse sums are those of 1, d and d^2 over free positive entries. In a row at its cap only the difference of d from
+    its mean over those entries matters. The arguments are (values, codes, step, shift, base, caps,
     bound, scale).
     """
     chunks, size = chunks_of(team, theta.size // width, _LEAST)
@@ -312,6 +312,9 @@ def _rewards(values, weights, rows, labels, out, size, chunk, slot):
 
 @kernel
 def rewards_of_rows(team, values, weights, rows, labels, out):
-    """Write by class, for each of `rows` (None: all), minus its entry times its weight; their sum for its own."""
+    """Write rewards by class for each of `rows` (None: all rows).
+
+    The reward of a wrong class is minus its entry times its weight, that of the row's own class the sum of these.
+    """
     chunks, size = chunks_of(team, out.shape[0], _LEAST)
     parallel_for(team, chunks, _rewards, (values, weights, rows, labels, out, size))

@@ -6,8 +6,8 @@ minimise one smooth convex function of two variables,
 .. math:: \Psi(\eta, \tau) = \tau + \sum_i D_i\,\varphi^*_{[0,k_i]}(\theta_i + \eta d_i - \tau),
 
 whose partial derivatives are minus the edge of the next distribution and one minus its mass. Each
-pass over the rows gives the gradient and the 2 x 2 Hessian. Nothing depends on its success: the
-caller falls back to a bracketed search, and gains are measured at whatever step was taken.
+pass over the rows gives the gradient and the 2 x 2 Hessian. Correctness does not depend on convergence: the
+caller falls back to a bracketed search, and gains are measured at the step that is taken.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# lengths of a step, in logarithms
-FAR = 5.0  # beyond, nothing is known well
-FARTHEST = 60.0  # beyond, nothing is known at all
-_LOST = 1e4  # beyond, Newton's method has lost its way: bounded densities may ask for hundreds
-_NEAR = 3e-8  # where one step more of Newton's method leads to the last bits, if all is smooth
+# lengths of a step, in units of the logarithm of the density
+FAR = 5.0  # beyond this the quadratic model is poor
+FARTHEST = 60.0  # beyond this the quadratic model is useless
+_LOST = 1e4  # beyond this Newton's method diverges; bounded densities may need steps of hundreds
+_NEAR = 3e-8  # one more Newton step from here reaches the last bits if the function is smooth
 
 
 def corrective_by_newton(
     s: Situation, rows: Moments | None, near: tuple[float, float] | None = None
 ) -> Step | None:
-    """Newton's method in (step, shift), from `near` if given; None where it does not apply or converge.
+    """Run Newton's method in (step, shift), from `near` if given; None if it does not apply or converge.
 
-    Off the plane of mass one there is no shift, and the method runs in the step alone.
+    Off the plane of mass one there is no shift, and the method has one variable.
     """
     if rows is None:
         return None
@@ -81,10 +81,10 @@ def _newton(
     free_mass: float | None,
     rootless: Callable[[], bool],
 ) -> tuple[float, float] | None:
-    """Step and shift, from a first guess of them.
+    """Run Newton's method from a first guess of step and shift.
 
-    `free_mass` is that of the density off the plane of mass one. Where steps grow long, `rootless` is asked
-    whether they would do so forever, as they do where caps are close to one.
+    `free_mass` is the mass of the density off the plane of mass one. If steps grow long, `rootless` says
+    whether they would grow forever, as they do if caps are close to one.
     """
     plane, scale = free_mass is None, free_mass or 1.0
     previous, asked, radius = math.inf, False, 2.0
@@ -103,7 +103,7 @@ def _newton(
         move = -(down * slope + cross * off) / determinant
         drift = -(cross * slope + h11 * off) / determinant
         damping = min(1.0, radius / max(reach * abs(move), abs(drift), 1e-300))
-        radius *= 2.0  # only the first steps, from a guess, need caution
+        radius *= 2.0  # only the first steps, from a guess, need a small trust region
         step, shift = step + damping * move, shift + damping * drift
         if not 0.0 < step * reach < _LOST:
             return None
@@ -118,16 +118,16 @@ def _newton(
 
 
 def cubic_shift(share: float, edge: float, shift: float) -> float:
-    """About the shift after a share of a corrective step.
+    """Return roughly the shift after a share of a corrective step.
 
-    Its slope is known at both ends: minus the edge, which vanishes after all of the step.
+    The cubic uses its slopes at both ends: minus the edge at zero, and zero after the whole step.
     """
     rest = 1.0 - share
     return share * (share * (1.0 + 2.0 * rest) * shift - rest * rest * edge)
 
 
 def newton_in_shift(rows: Moments, step: float, shift: float) -> float | None:
-    """Newton's method in the shift alone, from a first guess."""
+    """Run Newton's method in the shift alone, from a first guess."""
     for _ in range(20):
         mass, _, free, _, _ = rows.sums(step, shift)
         if not free > 0.0:
@@ -140,9 +140,9 @@ def newton_in_shift(rows: Moments, step: float, shift: float) -> float | None:
 
 
 def reach_of(direction: Direction, measure: BaseMeasure) -> float:
-    """The largest magnitude of a direction's entries: what a unit of step does at most to a logarithm.
+    """Return the largest magnitude of a direction's entries, a bound on the change of a logarithm by a unit step.
 
-    The losses of trees of many classes are small, and their steps long.
+    The losses of trees with many classes are small, and their steps long.
     """
     if isinstance(direction, LeafCodes):
         return max(float(np.abs(direction.values).max()), 1e-300)
@@ -151,7 +151,7 @@ def reach_of(direction: Direction, measure: BaseMeasure) -> float:
 
 
 def adaboost_step(s: Situation) -> Step | None:
-    """AdaBoost's step under entropy on the simplex; None unless every answer is a vote."""
+    """Return AdaBoost's step under entropy on the simplex; None unless every answer is a vote."""
     d = s.direction
     if isinstance(d, LeafCodes):
         if not np.all(np.abs(d.values) == 1.0):
@@ -167,9 +167,9 @@ def adaboost_step(s: Situation) -> Step | None:
 
 
 def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
-    """The step under entropy on the simplex: the next edge needs only the masses of the codes.
+    """Return the step under entropy on the simplex: the next edge needs only the masses of the codes.
 
-    Ends where the next move is that much of the step.
+    The iteration ends when the next change is at most `close` times the step.
     """
     coded = s.direction
     assert isinstance(coded, LeafCodes)
@@ -180,7 +180,7 @@ def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
         return None
     powers = np.array([masses, masses * d, masses * d * d])
     below, longest = d - d.max(), 2.0 / reach
-    step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
+    step, last = math.atanh(min(s.edge, 0.9)), math.inf  # exact if all answers are votes
     for _ in range(100):
         mass, loss, square = (powers * exponentials(step * below)).sum(axis=1).tolist()
         loss /= mass
@@ -191,7 +191,7 @@ def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
         step += min(max(move, -longest), longest)
         if not 0.0 < step * reach < FARTHEST:
             return None
-        # where rounding is all that is left
+        # only rounding is left
         if abs(move) <= close * step or last <= abs(move) < 1e-12 * step:
             break
         last = abs(move)
@@ -200,7 +200,7 @@ def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
 
 @dataclass
 class AnyMoments:
-    """The moments of any regularizer, over rows of `width` entries. Slopes are differences: they only steer."""
+    """The moments of any regularizer, over rows of `width` entries; slopes are differences, which only steer."""
 
     regularizer: Regularizer
     measure: BaseMeasure
@@ -213,13 +213,18 @@ class AnyMoments:
 
     def sums(self, step: float, shift: float) -> list[float]:
         def columns(part: slice) -> list[Array]:
-            with np.errstate(over="ignore", invalid="ignore"):  # here: other threads have their own
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # set here, since it is local to a thread
                 return self._columns(part, step, shift)
 
         return self.measure.integrals_of(columns, 5)
 
     def _columns(self, part: slice, step: float, shift: float) -> list[Array]:
-        """Of each row the means of u, u d and slope * (1, d, d^2); at a cap only d's distance to its mean moves."""
+        """Return for each row the means of u, u d and slope * (1, d, d^2).
+
+        At a cap only the difference of d from its mean matters.
+        """
         shape = part.stop - part.start, self.width
         entries = slice(part.start * self.width, part.stop * self.width)
         d = self.direction[entries].reshape(shape)

@@ -5,8 +5,8 @@ r"""A convex quadratic problem over non-negative numbers, with or without a give
 
 with the start :math:`x_0 \ge 0` and the gradient g there.
 
-The method is the active-set method of Lawson and Hanson: solve for the positive numbers, stop at the first that
-would become negative and fix it at zero, release the number at zero whose derivative is most negative. All loops
+The method is the active-set method of Lawson and Hanson: solve for the positive variables, stop at the first that
+would become negative and fix it at zero, release the variable at zero whose derivative is most negative. All loops
 run in a fixed order, so the result has the same bits on every machine.
 """
 
@@ -66,7 +66,7 @@ def weighted_gram(columns: Array, weights: Array, threads: Threads) -> Array:
 
 @kernel
 def _factor(matrix):
-    """Replace a matrix by its Cholesky factor; a pivot that is lost in rounding becomes very large."""
+    """Replace a matrix by its Cholesky factor; a pivot lost to rounding becomes very large."""
     size = matrix.shape[0]
     column = np.empty(size)
     top = 0.0
@@ -104,7 +104,7 @@ def _solve(factor, right):
 
 @kernel
 def _slopes(hessian, gradient, change):
-    """The gradient after a change of the numbers."""
+    """Return the gradient after a change of the variables."""
     slope = gradient.copy()
     for j in np.flatnonzero(change):
         value, row = change[j], hessian[j]
@@ -115,14 +115,14 @@ def _slopes(hessian, gradient, change):
 
 @kernel
 def _newton_step(hessian, slope, inside, fixed_sum):
-    """The step to the minimum over the numbers inside."""
+    """Return the step to the minimum over the free variables."""
     some, step = np.empty((inside.size, inside.size)), np.empty(inside.size)
     for i in range(inside.size):
         step[i] = -slope[inside[i]]
         for j in range(i + 1):
             some[i, j] = hessian[inside[i], inside[j]]
     _factor(some)
-    if fixed_sum:  # first without what only a change of the sum would gain
+    if fixed_sum:  # first subtract the component that changes the sum
         step -= step.mean()
     _solve(some, step)
     if fixed_sum:
@@ -134,7 +134,7 @@ def _newton_step(hessian, slope, inside, fixed_sum):
 
 @kernel
 def _descend(hessian, gradient, start, fixed_sum, x, positive):
-    """Go to the minimum over the positive numbers, fixing at zero what becomes zero; returns the gradient."""
+    """Move to the minimum over the positive variables, fixing at zero each that becomes zero; return the gradient."""
     total, slope = start.sum(), _slopes(hessian, gradient, x - start)
     last = 0
     while last >= 0:
@@ -163,7 +163,7 @@ def _descend(hessian, gradient, start, fixed_sum, x, positive):
 
 @kernel
 def _steepest(slope, positive, fixed_sum, least):
-    """The number at zero whose release gains most; -1 if none gains."""
+    """Return the variable at zero whose release gains most; -1 if none gains."""
     level = 0.0
     if fixed_sum:
         inside = np.flatnonzero(positive)
@@ -192,7 +192,7 @@ def _minimum(hessian, gradient, start, fixed_sum, tries):
 def minimum_over_cone(
     hessian: Array, gradient: Array, start: Array, fixed_sum: bool = False
 ) -> Array:
-    """Return the minimum over non-negative numbers; with `fixed_sum`, over those of the sum of the start.
+    """Return the minimum over non-negative numbers; with `fixed_sum`, over those with the sum of the start.
 
     `hessian` must be positive definite. After many changes of the active set the last point is returned,
     which is no worse than the start.

@@ -1,4 +1,4 @@
-"""The engine made of :mod:`maboost.mirror`: slow and plain, the oracle of the compiled ones."""
+"""The reference engine, built of :mod:`maboost.mirror`: slow and plain, the oracle of the compiled engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a step: the rows' margins and sums over the rounds, and what the record says of them, in one pass."""
+"""The bookkeeping of a round: margins, sums over the rounds and the statistics of the record, in one pass."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["RowSums", "Settled", "settle"]
 
 Array = NDArray[np.float64]
 
-_STRIP = 2048  # rows that stay in the first cache
+_STRIP = 2048  # rows that stay in the first-level cache
 _LEAST = 1 << 12  # rows of a chunk
 
 
 class RowSums(NamedTuple):
-    """Sums over the rounds, for every row of a shard.
+    """Sums over the rounds for every row of a shard.
 
     Attributes
     ----------
@@ -46,21 +46,21 @@ class RowSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Settled:
-    """What the pass finds over all shards.
+    """The statistics of a round over all shards.
 
     Attributes
     ----------
     error : float
-        The measure of rows that are not right.
+        The measure of rows that are not classified correctly.
     square : float
         The integral of the squared density of rows.
     nonzero : float
         The fraction of rows with weight.
     smallest_margin, largest_margin, largest_density : float
     counts : list of int
-        The sums of the counts that were given.
+        The sums over all shards of the given counts.
     worst : array of shape (n_rows,)
-        Each row's smallest margin, of this shard.
+        The smallest margin of each row of this shard.
     """
 
     error: float
@@ -80,7 +80,8 @@ def _add_round(
     """Add a round to the sums of each row: its density, and `share` of its margin.
 
     Adds to `sums` the measure of margins that are not positive (two parts, on the grid `single`), the integral of
-    the squared density (three and how many do not fit, on the grid `wide`) and how many densities are not zero.
+    the squared density (three parts and the number that do not fit, on the grid `wide`) and the number of non-zero
+    densities.
     """
     a0, a1, b0, b1, b2, unfit, nonzero = 0, 0, 0, 0, 0, 0, 0
     for i in range(first, last):
@@ -152,10 +153,10 @@ def settle(
     sums: RowSums,
     counts: tuple[int, ...] = (),
 ) -> Settled:
-    """Add a round to the sums of rows, and say what became of the rows.
+    """Add a round to the sums of rows, and return its statistics.
 
-    It was a step along `direction`, from `state`; None where the margins have moved already. Counts of this shard go
-    along in the message.
+    The round was a step along `direction` from `state`; None if the margins have been updated already. The message to
+    other shards also sums `counts`.
     """
     rows, width, threads = measure.of_rows, measure.width, measure.threads
     worst, density = sums.margins, state.density
@@ -174,7 +175,7 @@ def settle(
         [(folded, "sum"), (counted, "sum"), (extremes, "max")], rows.comm
     )
     squares, nonzero = rows.unfolded(folded[2:6]), int(folded[6])
-    if squares is None:  # a density beyond the grid
+    if squares is None:  # a density exceeds the grid
         squares = rows.integrals([(density / state.mass) ** 2])
     least, most, densest = extremes.tolist()
     return Settled(

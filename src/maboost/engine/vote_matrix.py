@@ -1,8 +1,8 @@
 """The votes of all hypotheses of an ensemble on the rows of a shard.
 
-A hypothesis is a short table of answers and a code a row, of one or two bytes for trees. One pass over the codes
-gives the votes of all hypotheses together, another one their edges under a distribution. A pass costs one table
-look-up a row and hypothesis.
+A hypothesis is a short table of answers and a code for each row, of one or two bytes for trees. One pass over the
+codes gives the votes of all hypotheses together, another pass their edges under a distribution. A pass costs one
+table look-up for each row and hypothesis.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["VoteMatrix", "codes_of_scores"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.unsignedinteger]
 
-_STRIP = 1024  # rows whose votes and rewards stay in the first cache
+_STRIP = 1024  # rows whose votes and rewards stay in the first-level cache
 _LEAST = 1 << 11  # rows of a chunk
-_UNIT = 2.0**60  # rewards of a mass of one are integers of it, whose sums fit 64 bits
+_UNIT = 2.0**60  # the integer for a mass of one; sums of rewards then fit 64 bits
 _ONE, _THREE = np.uint64(1), np.uint64(3)
 
 
@@ -54,7 +54,7 @@ def _votes_of_chunk(codes, which, places, table, out, size, chunk, slot):
 
 @kernel
 def _write_votes(team, codes, which, places, table, out):
-    """Write the sum over some hypotheses, in their order, of their answers on each row."""
+    """Write the sum of the answers of some hypotheses on each row, in their order."""
     chunks, size = chunks_of(team, out.shape[0], _LEAST)
     parallel_for(team, chunks, _votes_of_chunk, (codes, which, places, table, out, size))
 
@@ -68,7 +68,7 @@ def _signed_masses(density, base, labels, out, size, chunk, slot):
 
 @kernel
 def _write_signed_masses(team, density, base, labels, out):
-    """Write the mass of each row, negative where the label is the first class."""
+    """Write the mass of each row, negative if the label is the first class."""
     chunks, size = chunks_of(team, out.shape[0], _LEAST)
     parallel_for(team, chunks, _signed_masses, (density, base, labels, out, size))
 
@@ -101,9 +101,9 @@ def _rewards_by_leaf(codes, which, places, rewards, sums, size, chunk, slot):
 
 @kernel
 def _all_rewards_by_leaf(team, codes, which, places, rewards, leaves, copies):
-    """Sums of the rewards, as integers, over the rows of each leaf of some hypotheses.
+    """Return sums of the rewards, as integers, over the rows of each leaf of some hypotheses.
 
-    Neighbouring rows often share a leaf; separate copies spare each addition the wait for the last one.
+    Neighbouring rows often share a leaf. With separate copies an addition need not wait for the previous one.
     """
     chunks, size = chunks_of(team, rewards.shape[0], _LEAST)
     sums = np.zeros(
@@ -119,7 +119,7 @@ def _all_rewards_by_leaf(team, codes, which, places, rewards, leaves, copies):
 
 @kernel
 def _answers_times(sums, table, ends):
-    """For each hypothesis the sum over its leaves of answer times reward."""
+    """Return for each hypothesis the sum over its leaves of answer times reward."""
     found, start = np.zeros(ends.size), 0
     for t in range(ends.size):
         total = 0.0
@@ -149,7 +149,7 @@ def _answers_on(team, codes, which, rows, places, table, out):
 
 
 def codes_of_scores(scores: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return the distinct answers of a hypothesis, and which of them each row gets.
+    """Return the distinct answers of a hypothesis, and the index of each row's answer.
 
     >>> codes_of_scores(np.array([1.0, -1.0, 1.0]))
     (array([-1.,  1.]), array([1, 0, 1]))
@@ -194,12 +194,12 @@ class VoteMatrix:
 
     @property
     def width(self) -> int:
-        """Entries a row: one for two classes, and otherwise one for each wrong class."""
+        """The number of entries a row: one for two classes, and otherwise one for each wrong class."""
         return self.n_classes - 1
 
     @property
     def nbytes(self) -> int:
-        """The memory that the codes take."""
+        """The memory that the codes take, in bytes."""
         return self._codes.nbytes
 
     def append(self, answers: Array, leaves: NDArray[np.integer]) -> None:
@@ -227,7 +227,7 @@ class VoteMatrix:
         self._joined = None
 
     def _table(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
-        """All answers one below the other, where each hypothesis begins, and where it ends."""
+        """Return all answers in one array, with the start and the end of each hypothesis in it."""
         if self._joined is None:
             ends = np.array(self._ends, dtype=np.int64)
             self._joined = np.concatenate(self._tables), np.append(0, ends[:-1]), ends
@@ -236,7 +236,7 @@ class VoteMatrix:
     def votes(self, eta: Array) -> Array:
         """Return the weighted vote on each row: (n,) for two classes, (n, K) for more.
 
-        Votes are added in the order and the precision of `decision_function`.
+        The order and the precision of the sum are those of `decision_function`.
         """
         table, places, ends = self._table()
         out = np.zeros((len(self.labels), table.shape[1]))
@@ -264,7 +264,7 @@ class VoteMatrix:
         mass: float = 1.0,
         which: Sequence[int] | NDArray[np.integer] | None = None,
     ) -> Array:
-        """Return the edge of each hypothesis under a density of this mass; zero for those not in `which`."""
+        """Return the edge of each hypothesis under a density of this mass; zero for hypotheses not in `which`."""
         table, places, ends = self._table()
         rewards = np.empty((len(self.labels), table.shape[1]))
         if self.n_classes == 2:
@@ -285,7 +285,7 @@ class VoteMatrix:
         return found
 
     def columns(self, which: NDArray[np.integer], rows: NDArray[np.integer]) -> Array:
-        """Return the margins of some hypotheses on some rows: one row of the result a hypothesis."""
+        """Return the margins of some hypotheses on some rows; each row of the result is a hypothesis."""
         table, places, _ = self._table()
         answers = np.empty((len(which), len(rows) * table.shape[1]))
         self.threads.run(
