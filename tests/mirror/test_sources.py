@@ -293,12 +293,12 @@ def test_the_least_of_a_linear_function_against_a_linear_program(width, seed, up
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, 1, 1], [0.5, 0.0]), "masses must be positive, one a source"),
-        (([0, 1, 1], [0.5, math.nan]), "masses must be positive, one a source"),
-        (([0, 1, 1], [[0.5, 0.5]]), "masses must be positive, one a source"),
-        (([0.0, 1.0, 1.0], [0.5, 0.5]), "sources must be one integer a row"),
-        (([0, 1, 2], [0.5, 0.5]), "sources must be places in masses, 0 to 1, got 0 to 2"),
-        (([0, 1, -1], [0.5, 0.5]), "sources must be places in masses, 0 to 1, got -1 to 1"),
+        (([0, 1, 1], [0.5, 0.0]), "masses must be positive, one for each source"),
+        (([0, 1, 1], [0.5, math.nan]), "masses must be positive, one for each source"),
+        (([0, 1, 1], [[0.5, 0.5]]), "masses must be positive, one for each source"),
+        (([0.0, 1.0, 1.0], [0.5, 0.5]), "sources must be one integer for each row"),
+        (([0, 1, 2], [0.5, 0.5]), "sources must be indices into masses, 0 to 1, got 0 to 2"),
+        (([0, 1, -1], [0.5, 0.5]), "sources must be indices into masses, 0 to 1, got -1 to 1"),
         (([0, 1, 1], [0.5, 0.5], 0.0), "caps must be positive"),
         (([0, 1], [0.5, 0.5]), "sources has 2 entries but there are 3 rows"),
         (([0, 1, 1], [0.5, 0.4]), "may hold a mass of 0.9 in all, and at least 1 is needed"),
@@ -320,7 +320,7 @@ def test_a_regularizer_that_caps_rows_can_make_the_set_empty():
 
 def test_the_projection_for_caps_on_rows_refuses_caps_on_sources():
     with pytest.raises(
-        ValueError, match="knows caps on rows only, and SourceCapped has caps on sources"
+        ValueError, match="supports caps on rows only, but SourceCapped has caps on sources"
     ):
         project_generic(
             Entropy(), SourceCapped([0, 1], [0.5, 0.5]), np.zeros(2), BaseMeasure(np.ones(2))

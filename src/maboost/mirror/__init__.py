@@ -1,4 +1,7 @@
-"""Online mirror descent over weighted rows: no labels, no trees, no scikit-learn."""
+"""The theory in numpy: regularizers, domains, projections, steps, the dual potential, online learning.
+
+Nothing here knows labels, trees or scikit-learn.
+"""
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, Moved, project
 from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex, SourceCapped

@@ -1,8 +1,8 @@
-r"""Mirror ascent: how a distribution moves, and what each move is worth.
+r"""Mirror ascent: the update of the distribution in a round (Algorithm 1 of the paper), and its gain.
 
-One algorithm serves every booster, and this file is that algorithm as the paper states it, in numpy.
+Every booster runs this algorithm. :meth:`MirrorAscent.move` is one round of it, in numpy.
 :mod:`maboost.engine` has the same operations compiled. The state is a dual point :math:`\theta` from which
-the next step departs, and the density :math:`u` it stands for. A step along :math:`d` with size :math:`\eta` is
+the next step departs, and the density :math:`u` of the distribution. A step along :math:`d` with size :math:`\eta` is
 
 .. math:: u^+ = \arg\min_{u \in S}\; \sum_i D_i\bigl[\varphi(u_i) - (\theta_i + \eta d_i) u_i\bigr]
                 + \eta\alpha \sum_i D_i u_i,
@@ -17,7 +17,7 @@ the fall of the dual potential. With :math:`G` the sum of gains and :math:`M = -
 
 .. math:: \sum_i w^*_i M_i \;\ge\; G - B_R(w^*, D) \qquad \text{for every } w^* \in S,
 
-which is all that any certificate of this library uses.
+and every certificate of this library follows from that inequality.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from maboost.mirror.sources import onto_mass, project_sources
 __all__ = ["AscentState", "MirrorAscent", "Moved", "project"]
 
 ZERO_MASS = 1e-12
-# a gain this far below zero is one of zero, rounded; certificates leave more room for it
+# a gain this far below zero is rounding; certificates leave more room than that
 _CANCELLED, _PER_TERM = 4e-14, 8.0 * sys.float_info.epsilon
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ Update = Literal["active", "lazy"]
 
 @dataclass(frozen=True)
 class AscentState:
-    r"""Where the ascent stands.
+    r"""The state of mirror ascent: a dual point and a density.
 
     Attributes
     ----------
@@ -81,8 +81,8 @@ class AscentState:
 class Moved:
     """The outcome of one step: the new state, and the certified gain of the step.
 
-    `magnitude` bounds the numbers that were added up to the gain beside potentials of its size: the absolute
-    gain itself, unless two projections went over a larger set.
+    `magnitude` bounds the terms whose sum is the gain, other than potentials of the size of the gain: it is the absolute
+    gain itself, except with double projection.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, Euclidean, MirrorAscent, Simplex
@@ -104,9 +104,9 @@ class MirrorAscent:
     Parameters
     ----------
     regularizer, domain
-        The geometry, and the set the density stays in.
+        The geometry, and the set of allowed densities.
     update : {"active", "lazy"}, default="active"
-        Whether a step departs from the projected point or from the unprojected dual point.
+        Whether a step departs from the projected point ("active") or from the unprojected dual point ("lazy").
     via : Domain, optional
         Double projection (Lemma 4 of the paper): project onto this larger set first. Active only.
 
@@ -135,7 +135,7 @@ class MirrorAscent:
         if self.via is not None and self.update == "lazy":
             raise ValueError(
                 "double projection (via=...) needs update='active': its proof uses only the relaxed "
-                "Pythagorean inequality, which the lazy update's does not get by with"
+                "Pythagorean inequality, which does not suffice for the lazy update"
             )
         if self.via is not None and not self.domain.normalised:
             raise ValueError(
@@ -143,13 +143,13 @@ class MirrorAscent:
             )
 
     def check(self, measure: BaseMeasure) -> None:
-        """Raise ValueError where the domain is empty for this base measure or does not fit its rows."""
+        """Raise ValueError if the domain is empty for this base measure or does not fit its rows."""
         self.domain.check(measure)
         if self.domain.normalised and math.isfinite(self.regularizer.upper):  # a cap of its own
             self.domain.with_row_caps_at_most(self.regularizer.upper).check(measure)
 
     def check_l1(self, l1: float) -> None:
-        """Raise ValueError where an l1 term does not fit the geometry."""
+        """Raise ValueError if an l1 term does not fit the geometry."""
         if l1 and (self.domain.normalised or not self.regularizer.accepts_l1):
             raise ValueError(
                 "an l1 term acts only where the mass is free: use Euclidean() with Orthant(); on a "
@@ -157,7 +157,7 @@ class MirrorAscent:
             )
 
     def start(self, measure: BaseMeasure) -> AscentState:
-        """The base measure itself, projected onto the domain."""
+        """Return the base measure, projected onto the domain."""
         self.check(measure)
         level = float(self.regularizer.grad(np.array([1.0]))[0])
         theta = np.full(measure.entries.size, level)
@@ -173,13 +173,13 @@ class MirrorAscent:
         l1: float = 0.0,
         guess: float | None = None,
     ) -> Moved:
-        r"""One step along `direction` (the loss vector d of a hypothesis).
+        r"""Return the state after one step along `direction` (the loss vector d of a hypothesis).
 
         Parameters
         ----------
         l1 : float, default=0.0
             :math:`\alpha` of the composite update (SparseBoost); Euclidean on the orthant only.
-        guess : float, optional
+        A guess of the projection's shift, as for :func:`maboost.mirror.project`.
             Where the projection's shift is expected, as :func:`maboost.mirror.project` takes it.
         """
         self.check_l1(l1)
@@ -199,7 +199,7 @@ class MirrorAscent:
         density, normalised, phi = projected.density, self.domain.normalised, self.regularizer.phi
         if self.update == "active":
             new = projected.dual
-        elif normalised:  # a common shift changes no projection: take it out before it grows
+        elif normalised:  # a common shift changes no projection: subtract it before it grows
             new = (theta - projected.center) - projected.tau
         else:
             new = theta
@@ -219,7 +219,7 @@ class MirrorAscent:
         r"""Project onto `via`, then onto the domain.
 
         The gain is :math:`\eta\gamma - B(u,z) + B(p,z) + B(u^+,p)` with z the unprojected point.
-        Written with the two half steps, u to p and p to u+, nothing needs z itself.
+        Written with the two half steps, u to p and p to u+, the formula does not need z.
         """
         first = project_onto(self.regularizer, via, theta, measure)
         second = project_onto(self.regularizer, self.domain, first.dual, measure)
@@ -237,7 +237,7 @@ class MirrorAscent:
         return Moved(new, summed_gain(half_one, step * edge, half_two), math.fsum(sizes))
 
     def why_over(self, mass: float, error: float) -> str | None:
-        """Why no step is left to take; None if one is. `error` is that of the ensemble, over pairs."""
+        """Return the reason why no step remains; None if one does. `error` is that of the ensemble, over pairs."""
         if self.domain.is_hypercube and error <= 0.0:
             return "every row is right"  # the step is a multiple of the error
         if mass <= ZERO_MASS:
@@ -245,9 +245,9 @@ class MirrorAscent:
         return None
 
     def paper_step(self, edge: float, mass: float, error: float, l1: float = 0.0) -> float:
-        r"""The step of the paper's proofs.
+        r"""Return the step of the paper's proofs.
 
-        :math:`\sigma\gamma` on a set of distributions (Theorems 1 to 3), :math:`\sigma(\gamma n - \alpha)`
+        It is :math:`\sigma\gamma` on a set of distributions (Theorems 1 to 3), :math:`\sigma(\gamma n - \alpha)`
         on the orthant (Theorem 4), :math:`\sigma\varepsilon\gamma` on the hypercube (Theorem 5), where
         :math:`\varepsilon` is the error of the ensemble so far.
         """
@@ -270,7 +270,7 @@ def project(
 ) -> Projected:
     r"""Project the dual point `theta` onto `domain`, for any regularizer.
 
-    :func:`maboost.engine.project` does the same compiled, for entropy and the Euclidean regularizer.
+    :func:`maboost.engine.project` is the compiled form for entropy and the Euclidean regularizer.
 
     Parameters
     ----------
@@ -281,9 +281,9 @@ def project(
     measure : BaseMeasure
         The base measure of the rows.
     guess : float, optional
-        Where :math:`\tau` is expected; saves passes, does not change the result.
+        A guess of :math:`\tau`; it saves passes and does not change the result.
     out : array like `theta`, optional
-        Where to put the density; not `theta` itself.
+        An array for the density; not `theta` itself.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Entropy
@@ -296,7 +296,7 @@ def project(
 
 
 def check_projection(theta: Array, guess: float | None, out: Array | None) -> None:
-    """Raise ValueError where the optional arguments of :func:`project` make no sense."""
+    """Raise ValueError if the optional arguments of :func:`project` make no sense."""
     if guess is not None and math.isnan(guess):
         raise ValueError("guess must be a number, or None where nothing is known of it; got nan")
     if out is not None and (out.shape != theta.shape or np.may_share_memory(out, theta)):
@@ -335,9 +335,9 @@ def _check_zero(regularizer: Regularizer) -> None:
 
 
 def summed_gain(*terms: float) -> float:
-    """The sum of the terms; zero where it is negative by no more than their rounding.
+    """Return the sum of the terms; zero if it is negative by no more than their rounding.
 
-    The gain of a step of the theory is not negative, but its terms are potentials that nearly cancel once the
+    In theory the gain of a step is not negative, but its terms are potentials that nearly cancel once the
     edges are small.
     """
     gain = math.fsum(terms) if all(map(math.isfinite, terms)) else sum(terms)
@@ -346,6 +346,6 @@ def summed_gain(*terms: float) -> float:
 
 
 def _product(a: Array, b: Array) -> Array:
-    """A * b with 0 wherever b is 0: a density that stayed at zero may have an infinite dual."""
+    """Return a * b with 0 wherever b is 0: a density that stayed at zero may have an infinite dual."""
     with np.errstate(invalid="ignore"):
         return np.where(b == 0.0, 0.0, a * b)

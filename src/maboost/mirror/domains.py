@@ -1,6 +1,6 @@
-r"""Domains: which distributions are allowed.
+r"""Domains: the sets of allowed distributions.
 
-In densities :math:`u = w/D` every domain but SourceCapped is a box, cut or not by the plane of total
+In densities :math:`u = w/D` every domain but SourceCapped is a box, intersected or not with the plane of total
 mass one:
 
 =================  ==========================================  ==============================
@@ -65,8 +65,8 @@ class SourceCaps(NamedTuple):
 class Domain(Component):
     """A set of densities; `normalised` says whether it lies in the plane of mass one.
 
-    A domain of your own gives `row_caps`, or `entry_cap` off that plane, `restricted` where caps are one a
-    row, and `check` where it can be empty.
+    A user-defined domain gives `row_caps`, or `entry_cap` off that plane; `restricted` if it has one cap a
+    row; and `check` if it can be empty.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure
@@ -80,25 +80,25 @@ class Domain(Component):
     normalised: ClassVar[bool] = True
 
     def row_caps(self) -> Array | float:
-        """The largest total density of a row: one number, or one a row (infinite: no cap)."""
+        """Return the largest total density of a row: one number, or one for each row (infinite: no cap)."""
         return math.inf
 
     @property
     def unbounded(self) -> bool:
-        """Whether neither a row nor a source has a cap."""
+        """Whether no row and no source has a cap."""
         caps = self.row_caps()
         return isinstance(caps, float) and math.isinf(caps) and self.source_caps() is None
 
     def source_caps(self) -> SourceCaps | None:
-        """The largest mass of each source; None where no source is limited to less than all mass."""
+        """Return the largest mass of each source; None if no source is limited to less than all mass."""
         return None
 
     def with_row_caps_at_most(self, cap: float) -> Domain:
-        """The part of this set of distributions in which no row has a density above `cap`."""
+        """Return the part of this set of distributions in which no row has a density above `cap`."""
         return CappedSimplex(np.minimum(self.row_caps(), cap))
 
     def entry_cap(self) -> float:
-        """The largest density of a single entry."""
+        """Return the largest density of a single entry."""
         return math.inf
 
     @property
@@ -107,13 +107,13 @@ class Domain(Component):
         return not self.normalised and math.isfinite(self.entry_cap())
 
     def check(self, measure: BaseMeasure) -> None:
-        """Raise ValueError where the set is empty for this base measure or does not fit its rows."""
+        """Raise ValueError if the set is empty for this base measure or does not fit its rows."""
         caps = np.shape(self.row_caps())
         if caps not in ((), (measure.rows,)):
             raise ValueError(
                 f"{type(self).__name__}: row_caps() has shape {caps} but there are {measure.rows} rows of "
-                "positive weight to train on: give one number or one a row, and those of the rows that "
-                "are left from restricted(rows)"
+                "positive weight to train on: give one number, or one for each row, and let "
+                "restricted(rows) select those of the remaining rows"
             )
         self._check_positive("row_caps()", self.row_caps())
         self._check_positive("entry_cap()", self.entry_cap())
@@ -135,7 +135,7 @@ class Domain(Component):
             )
 
     def _check_room(self, measure: BaseMeasure, caps: str) -> None:
-        """Raise ValueError where row caps, as the user knows them, leave no distribution."""
+        """Raise ValueError if the row caps allow no distribution."""
         # an infinite cap anywhere makes the set feasible; the sum only needs to reach one
         room = measure.row_integral(np.minimum(self.row_caps(), 1.0 / measure.rows_base))
         if room < 1.0 - 1e-12:
@@ -145,24 +145,24 @@ class Domain(Component):
             )
 
     def refuse_lost_caps(self) -> None:
-        """Raise ValueError where caps are of the kind that projections onto such a set know nothing of."""
+        """Raise ValueError if caps are of a kind that projections onto such a set ignore."""
         if self.normalised and math.isfinite(self.entry_cap()):
             raise ValueError(
-                f"{type(self).__name__}: on a set of distributions caps are on rows; give row_caps, "
+                f"{type(self).__name__}: on a set of distributions caps apply to rows; give row_caps, "
                 "not entry_cap"
             )
         if not self.normalised and not self.unbounded:
             raise ValueError(
-                f"{type(self).__name__}: where the mass is free caps are on entries; give entry_cap, "
+                f"{type(self).__name__}: if the mass is free, caps apply to entries; give entry_cap, "
                 "not row_caps"
             )
 
     def restricted(self, rows: NDArray[np.bool_]) -> Domain:
-        """The same set for some of the rows (those of positive weight)."""
+        """Return the same set for a subset of the rows (those of positive weight)."""
         return self
 
     def contains(self, u: Array, measure: BaseMeasure, tol: float = 1e-9) -> bool:
-        """Whether the density `u` lies in the set, up to `tol`."""
+        """Return whether the density `u` lies in the set, up to `tol`."""
         rows = u.reshape(measure.rows, measure.width).mean(axis=1)
         inside = bool(np.all(u >= -tol) and np.all(u <= self.entry_cap() * (1 + tol)))
         inside = inside and bool(np.all(rows <= self.row_caps() * (1 + tol) + tol))
@@ -185,7 +185,7 @@ class CappedSimplex(Domain):
     Parameters
     ----------
     caps : float or array of shape (n_rows,)
-        One cap for all rows or one a row; infinity means no cap. Feasible iff
+        One cap for all rows, or one for each row; infinity means no cap. Feasible iff
         :math:`\sum D_i k_i \ge 1`.
 
     >>> CappedSimplex(10.0)
@@ -198,7 +198,7 @@ class CappedSimplex(Domain):
         caps = np.asarray(self.caps, dtype=float)
         if caps.ndim > 1 or not np.all(caps > 0.0):  # or NaN
             raise ValueError(
-                f"CappedSimplex: caps must be positive, one number or one a row, got {self.caps!r}"
+                f"CappedSimplex: caps must be positive, one number or one for each row, got {self.caps!r}"
             )
 
     def row_caps(self) -> Array | float:
@@ -235,16 +235,16 @@ class SourceCapped(Domain):
 
     .. math:: \sum_{i \in g} w_i \le c_g \;\text{ for every source } g, \qquad w_i \le k_i D_i
 
-    A cap on the rows alone does not limit a source: its rows may together hold all the mass.
+    A cap on the rows alone does not limit a source: its rows together may hold all the mass.
 
-    What is certified is the soft margin over this set. There is no bound of the error on a source with
+    The certificate is about the soft margin over this set. There is no bound of the error on a source with
     :math:`c_g < 1`: its wrong rows may hold at most :math:`c_g`, so the distribution on them alone is not
     in the set. The error on the other sources has the same bound as without source caps.
 
     Parameters
     ----------
     sources : integer array of shape (n_rows,)
-        The source of each row: its place in `masses`.
+        The source of each row, as an index into `masses`.
     masses : array of shape (n_sources,)
         The largest mass :math:`c_g` of each source; one or more means no cap.
     caps : float or array of shape (n_rows,), default=inf
@@ -267,20 +267,20 @@ class SourceCapped(Domain):
         sources, masses = np.asarray(self.sources), np.asarray(self.masses, dtype=np.float64)
         if masses.ndim != 1 or not np.all(masses > 0.0):  # or NaN
             raise ValueError(
-                f"SourceCapped: masses must be positive, one a source, got {self.masses!r}"
+                f"SourceCapped: masses must be positive, one for each source, got {self.masses!r}"
             )
         if sources.ndim != 1 or (sources.size and sources.dtype.kind not in "iu"):
             raise ValueError(
-                f"SourceCapped: sources must be one integer a row, got an array of {sources.dtype} with "
+                f"SourceCapped: sources must be one integer for each row, got an array of {sources.dtype} with "
                 f"{sources.ndim} dimensions"
             )
         if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < masses.size:
             raise ValueError(
-                f"SourceCapped: sources must be places in masses, 0 to {masses.size - 1}, got "
+                f"SourceCapped: sources must be indices into masses, 0 to {masses.size - 1}, got "
                 f"{int(sources.min())} to {int(sources.max())}"
             )
         self._rows = CappedSimplex(self.caps)
-        codes = np.uint16 if masses.size <= 1 << 16 else np.uint32  # short ones are sorted fastest
+        codes = np.uint16 if masses.size <= 1 << 16 else np.uint32  # short codes sort fastest
         self._limits = SourceCaps(sources.astype(codes), masses)
 
     def row_caps(self) -> Array | float:

@@ -1,4 +1,4 @@
-"""The base measure: what "one unit of row" means, and integrals against it."""
+"""The base measure: the weights of the rows, and integrals against them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["BaseMeasure"]
 
 Array = NDArray[np.float64]
 
-_MOST_PARTS = 32  # measures of some sources that are kept
-_OUT_OF_REACH = 2.0**20  # a mass that no row of a distribution comes near
+_MOST_PARTS = 32  # cached measures of some sources
+_OUT_OF_REACH = 2.0**20  # a mass far beyond that of any row of a distribution
 
 
 class Part(NamedTuple):
-    """The rows of some sources: their indices in this shard, their share of all mass, their own measure.
+    """The rows of some sources: their indices in this shard, their share of all mass, and their measure.
 
     >>> import numpy as np
     >>> BaseMeasure(np.ones(4)).part(np.array([0, 1, 0, 2]), (0, 2)).rows
@@ -51,17 +51,17 @@ class BaseMeasure:
     weights : array of shape (n_rows,)
         Positive weights of this shard's rows, in any unit.
     width : int, default=1
-        Entries a row: 1 in binary problems, K - 1 pairs (row, wrong class) otherwise. A row's mass
-        is spread evenly over its entries.
+        Entries a row: 1 in binary problems, K - 1 pairs (row, wrong class) otherwise. A row's mass is
+        spread evenly over its entries.
     comm : Communicator, optional
-        The other shards.
+        The communicator with the other shards.
     threads : Threads, optional
-        Who works on this shard's rows; no result depends on it.
+        The threads for passes over this shard's rows; no result depends on them.
 
     Attributes
     ----------
     count : int
-        Entries over all shards.
+        The number of entries over all shards.
     largest : float
         The largest measure of an entry over all shards.
     smallest_row : float
@@ -93,15 +93,15 @@ class BaseMeasure:
                 "BaseMeasure: weights must be positive and finite; drop rows of weight 0"
             )
         self.rows_base: Array = weights / reproducible_sum(weights, self.comm)
-        # Not cached properties: in Python 3.11 those hold a lock, on which shards that are threads of
-        # one process would wait for each other.
+        # Not cached properties: in Python 3.11 they hold a lock, and shards that are threads of one process would
+        # wait for each other on it.
         self.count = int(
             self.comm.allreduce(np.array([self.rows * width], dtype=np.int64), "sum")[0]
         )
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
-        # at once, since shards talk to each other here, and none may be the only one who asks
+        # computed now, since this exchanges messages, which all shards must do together
         self.of_rows = self if width == 1 else BaseMeasure(self.rows_base, 1, comm, self.threads)
         self._highest: tuple[Array | float, tuple[float, float]] | None = None
         self._room: tuple[Array | float, Array] | None = None
@@ -111,7 +111,7 @@ class BaseMeasure:
 
     @property
     def rows(self) -> int:
-        """Rows of this shard."""
+        """The number of rows of this shard."""
         return int(self.rows_base.shape[0])
 
     @cached_property
@@ -122,26 +122,26 @@ class BaseMeasure:
         return np.repeat(self.rows_base / self.width, self.width)
 
     def base(self, part: slice | NDArray[np.intp]) -> Array | float:
-        """The measure of some entries, for kernels: one number where all entries have the same.
+        """Return the measure of some entries, for kernels: one number if all entries have the same.
 
-        That is so unless the user gives weights, and a number need not be read from memory.
+        All entries have the same unless the user gives weights, and a number need not be read from memory.
         """
         return self.largest if self.alike else self.entries[part]
 
     def room(self, caps: Array | float) -> Array:
-        """The most mass each row can hold under caps on its density; kept for the last caps asked."""
+        """Return the most mass each row can hold under caps on its density; cached for the last caps."""
         known = self._room
         if known is None or not (known[0] is caps or np.array_equal(known[0], caps)):
             known = self._room = caps, np.minimum(caps * self.rows_base, 1.0)
         return known[1]
 
     def caps_in_reach(self, caps: Array | float) -> Array | float:
-        """Caps on the rows of a distribution, infinite where no row comes near; kept for the last caps asked.
+        """Return caps on the rows of a distribution, infinite where no row comes near; cached for the last caps.
 
-        The highest finite cap sets the grid of sums: one that never matters would leave nothing of the others.
-        (Nothing here may depend on the rows of this shard: :meth:`highest_caps` asks all shards where it is
-        given other caps than before, and they must agree on that. So the last caps are the same object or
-        others, and not compared, and what is returned is an array of its own, whether a row is far or none.)
+        The highest finite cap sets the grid of sums. A cap that never matters would leave no bits for the others.
+        Nothing here may depend on the rows of this shard: :meth:`highest_caps` sends a message when its argument is a new
+        object, so all shards must agree on whether it is new. Hence the cache compares objects, not values, and the
+        result is always a new array.
         """
         if isinstance(caps, float) and (
             math.isinf(caps) or caps * self.of_rows.largest <= _OUT_OF_REACH
@@ -153,10 +153,10 @@ class BaseMeasure:
         return self._in_reach[1]
 
     def part(self, sources: NDArray[np.unsignedinteger], which: tuple[int, ...]) -> Part:
-        """The rows whose source is one of `which`, of which some shard must have one.
+        """Return the rows whose source is one of `which`, of which some shard must have at least one.
 
-        Kept for the last `sources` asked. All shards ask for the same parts in the same order, since a new
-        measure is a message between them.
+        Cached for the last `sources`. All shards must ask for the same parts in the same order, since a new measure
+        exchanges messages.
         """
         if self._parts is None or self._parts[0] is not sources:
             self._parts = sources, {}
@@ -171,7 +171,7 @@ class BaseMeasure:
         return kept[which]
 
     def log_caps(self, caps: Array | float) -> Array | float:
-        """The logarithms of caps; kept for the last caps asked."""
+        """Return the logarithms of caps; cached for the last caps."""
         if isinstance(caps, float):
             return math.log(caps)
         if self._logs is None or self._logs[0] is not caps:
@@ -179,9 +179,9 @@ class BaseMeasure:
         return self._logs[1]
 
     def highest_caps(self, caps: Array | float) -> tuple[float, float]:
-        """The highest cap over all shards, and the highest that is finite (minus infinity: none is).
+        """Return the highest cap over all shards, and the highest finite cap (minus infinity if there is none).
 
-        Kept for the last caps asked: those of a fit are the same in every round.
+        Cached for the last caps, since a fit has the same caps in every round.
         """
         if isinstance(caps, float):
             return caps, caps if math.isfinite(caps) else -math.inf
@@ -192,22 +192,22 @@ class BaseMeasure:
         return self._highest[1]
 
     def integral(self, values: Array) -> float:
-        """Sum of D * values over entries, over all shards, reproducibly."""
+        """Return the sum of D * values over the entries of all shards, reproducibly."""
         return reproducible_sum(self.entries * values.reshape(-1), self.comm)
 
     def integrals(self, columns: list[Array]) -> list[float]:
-        """Several integrals in one go."""
+        """Return several integrals from one message."""
         return reproducible_sums([self.entries * c.reshape(-1) for c in columns], self.comm)
 
     def integrals_of(self, columns: Callable[[slice], list[Array]], count: int) -> list[float]:
         """Integrals of `count` columns, which ``columns(part)`` returns for a slice of entries.
 
-        The same result as :meth:`integrals` up to rounding, in one pass on all threads.
+        The result equals that of :meth:`integrals` up to rounding, and takes one pass on all threads.
         """
         every = columns(slice(0, self.entries.size))
         sums = wide_sums(every, self.entries, self.grid, self.threads)
         found = self.unfolded(self.comm.allreduce(sums.reshape(-1), "sum"))
-        # None: huge or not finite, which is left to the way that looks for the largest first
+        # None: a value is huge or not finite, so use the method that finds the largest value first
         return self.integrals(every) if found is None else found
 
     @property
@@ -216,34 +216,34 @@ class BaseMeasure:
         return WideGrid.of(self.count)
 
     def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
-        """What such sums stand for; None where some term does not fit the grid."""
+        """Return the values of such sums; None if a term does not fit the grid."""
         rows = total.reshape(-1, 4)
         if rows[:, 3].any():
             return None
         return [self.grid.value(*row[:3]) for row in rows.tolist()]
 
     def row_integral(self, values: Array) -> float:
-        """Sum of D * values over rows, one value a row."""
+        """Return the sum of D * values over rows, with one value for each row."""
         return reproducible_sum(self.rows_base * values, self.comm)
 
     def total(self, values: Array) -> float:
-        """The plain sum over all shards, reproducibly."""
+        """Return the plain sum over all shards, reproducibly."""
         return reproducible_sum(values, self.comm)
 
     def row_means(self, values: Array) -> Array:
-        """The mean over each row's entries: the row's own density."""
+        """Return the mean over each row's entries, which is the row's own density."""
         return values if self.width == 1 else means_of_rows(values, self.rows, self.threads)
 
     def maximum(self, values: Array) -> float:
-        """The largest value over all shards (minus infinity if there is none)."""
+        """Return the largest value over all shards (minus infinity if there is none)."""
         return float(self.comm.allreduce(np.array([extent(values, self.threads)[1]]), "max")[0])
 
     def minimum(self, values: Array) -> float:
-        """The smallest value over all shards (infinity if there is none)."""
+        """Return the smallest value over all shards (infinity if there is none)."""
         return float(self.comm.allreduce(np.array([extent(values, self.threads)[0]]), "min")[0])
 
     def extent(self, values: Array) -> tuple[float, float]:
-        """The smallest and the largest value over all shards."""
+        """Return the smallest and the largest value over all shards."""
         low, high = extent(values, self.threads)
         low, high = self.comm.allreduce(np.array([-low, high]), "max").tolist()
         return -low, high

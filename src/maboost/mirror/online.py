@@ -1,8 +1,8 @@
-r"""Online mirror descent: the engine of the boosters, for losses that arrive one at a time.
+r"""Online mirror descent for losses that arrive one at a time.
 
-In round t a point :math:`w_t` of a convex set is played and a loss vector :math:`g_t` (a linear loss,
-or a subgradient of a convex one at :math:`w_t`) is shown. The regret is what the losses cost more
-than the best fixed point would have. Boosting is the dual of this game; here it is played directly.
+In round t the player plays a point :math:`w_t` of a convex set and sees a loss vector :math:`g_t` (a linear loss,
+or a subgradient of a convex one at :math:`w_t`). The regret is the difference between the paid losses and those of
+the best fixed point. Boosting is the dual of this game; here it is played directly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OnlineMirrorDescent:
 
     **Guarantee.** For losses in [-1, 1], Entropy on the simplex and
     :math:`\eta = \sqrt{2\log n/T}` the regret is at most :math:`\sqrt{2T\log n}`. The attribute
-    `regret_bound` is computed from the gains as they were, and is never worse.
+    `regret_bound` is computed from the gains of the actual rounds, and is never worse.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class OnlineMirrorDescent:
     l1 : float, default=0.0
         Composite (COMID) penalty; Euclidean on the orthant.
     optimistic : bool, default=False
-        Play as if the next loss were the hint (the last loss unless one is given): small regret where
+        Play as if the next loss were the hint (the last loss unless one is given). The regret is small if
         losses change slowly (Rakhlin and Sridharan, 2013).
     via : Domain, optional
         Double projection through this larger set; active update only.
@@ -98,18 +98,18 @@ class OnlineMirrorDescent:
 
     @property
     def point(self) -> Array:
-        """The point to play now: a distribution where the domain is a set of distributions."""
+        """The point to play now: a distribution if the domain is a set of distributions."""
         return self._measure.entries * self._played.density
 
     def observe(self, gradient: ArrayLike, hint: ArrayLike | None = None) -> float:
-        """Pay for the point played, learn from `gradient`, move; returns what was paid.
+        """Pay for the point played, learn from `gradient`, move; return the loss that was paid.
 
         Parameters
         ----------
         gradient : array of shape (n,)
             The loss vector, or a subgradient of a convex loss at `point`.
         hint : array of shape (n,), optional
-            For the optimistic update: what the next loss is expected to be.
+            The expected next loss, for the optimistic update.
         """
         g = self._checked("gradient", gradient)
         following = g if hint is None else self._checked("hint", hint)
@@ -136,7 +136,7 @@ class OnlineMirrorDescent:
         return moved.state, moved.gain
 
     def regret_against(self, point: ArrayLike) -> float:
-        """What was paid more than playing `point` in every round would have cost."""
+        """Return the regret against playing `point` in every round."""
         w = np.asarray(point, dtype=float)
         return self.loss - self._measure.total(w * (self._total + self.rounds * self.l1))
 
@@ -146,7 +146,7 @@ class OnlineMirrorDescent:
         if self.domain.normalised:
             upper = self.regularizer.upper
             best = linear_minimum(self._total, self.domain, self._measure, upper)
-            return self.loss - best  # with no penalty, which acts only where the mass is free
+            return self.loss - best  # without a penalty, which acts only if the mass is free
         cap = self.domain.entry_cap()
         if math.isinf(cap):
             raise ValueError(

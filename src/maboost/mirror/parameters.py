@@ -1,4 +1,4 @@
-"""`get_params` / `set_params` for small parts, so that grid searches reach inside them."""
+"""`get_params` and `set_params` for regularizers, domains and steps, so that grid searches reach inside them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Component:
-    """Base of every pluggable dataclass: its parameters are its fields.
+    """The base class of every pluggable dataclass: its parameters are its fields.
 
-    The two methods are scikit-learn's convention (`clone`, `GridSearchCV` over ``domain__caps``);
-    they are written here because the mathematics does not depend on scikit-learn.
+    The two methods follow scikit-learn's convention (`clone`, `GridSearchCV` over ``domain__caps``).
+    They are written here because the mathematics does not depend on scikit-learn.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name."""
+        """Return the constructor's arguments by name."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
         return {f.name: getattr(self, f.name) for f in fields if f.init}
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; an unknown name is an error."""
+        """Set constructor arguments; an unknown name raises ValueError."""
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
@@ -41,7 +41,7 @@ class Component:
 
 
 def described(value: Any) -> str:
-    """A value as text that is the same in another process; arrays by a hash of their content.
+    """Return a value as text that is the same in every process; arrays appear as a hash of their content.
 
     >>> from maboost.mirror import CappedSimplex
     >>> described(CappedSimplex(3.0))
@@ -61,7 +61,7 @@ def described(value: Any) -> str:
 
 
 def change_message(name: str, was: str, now: str) -> str:
-    """A change in words; arrays are known by a hash, which tells nobody anything.
+    """Return a message about a changed parameter; hashes of arrays are left out, since they tell a reader nothing.
 
     >>> change_message("depth", "3", "2")
     'depth was 3 and is now 2'

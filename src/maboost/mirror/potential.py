@@ -1,11 +1,11 @@
-r"""The dual potential, and what it says of any votes.
+r"""The dual potential, and the certificate that follows from any votes.
 
 For a regularizer R and a domain S the dual potential is
 
 .. math:: \Phi(\theta) = \max_{w \in S}\; \langle\theta, w\rangle - R(w),
 
-whose gradient is the projection of :math:`\theta`. Let :math:`\theta_1 = \varphi'(1)`. For **any** real vector of
-margins M, however it was made, put :math:`G(M) = \Phi(\theta_1) - \Phi(\theta_1 - M)`. The maximum in
+and its gradient is the projection of :math:`\theta`. Let :math:`\theta_1 = \varphi'(1)`. For **any** real vector of
+margins M, however it was found, put :math:`G(M) = \Phi(\theta_1) - \Phi(\theta_1 - M)`. The maximum in
 :math:`\Phi(\theta_1 - M)` is at least the value at any :math:`w^*` of S, hence
 
 .. math:: \sum_i w^*_i M_i \;\ge\; G(M) - B_R(w^*, D) \qquad \text{for every } w^* \in S.
@@ -38,7 +38,7 @@ Projection = Callable[[Regularizer, Domain, Array, BaseMeasure, float | None], P
 
 @dataclass(frozen=True)
 class Hardest:
-    r"""The regularised hardest distribution for some margins, and what the margins gain.
+    r"""The regularised hardest distribution for some margins, and their gain.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ class Hardest:
     density : array
         The density of :math:`w(M) = \Pi_S(\theta_1 - M)`.
     mass : float
-        Its integral: one on sets of distributions.
+        The integral of the density: one on sets of distributions.
     potential : float
         :math:`\Phi` at `theta`.
     theta : array
-        The dual point :math:`\theta_1 - M`, less the shift of the projection where the mass is one.
+        The dual point :math:`\theta_1 - M`, less the shift of the projection if the mass is one.
     shift : float
-        The shift of the projection, near which that of similar margins is.
+        The shift of the projection, a good guess for similar margins.
 
     >>> from maboost.mirror import Entropy, Simplex
     >>> potential = DualPotential(Entropy(), Simplex(), BaseMeasure(np.ones(2)))
@@ -80,8 +80,8 @@ class DualPotential:
     measure : BaseMeasure
         The base measure of the rows.
     projection : callable, optional
-        The projection onto the domain, with the arguments of :func:`maboost.mirror.project`; the plain one of
-        :mod:`maboost.mirror` unless given.
+        The projection onto the domain, with the arguments of :func:`maboost.mirror.project`, which is the
+        default.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class DualPotential:
     def hardest(self, margins: Array, guess: float | None = None) -> Hardest:
         """Return the regularised hardest distribution for these margins of all pairs.
 
-        `guess` is where the shift of the projection is expected; it only saves time.
+        `guess` is a guess of the projection's shift; it only saves time.
         """
         theta, found, shift, density = self._projected(self.level - margins, guess)
         potential, mass = found
@@ -133,10 +133,10 @@ class DualPotential:
     def _projected(
         self, theta: Array, guess: float | None
     ) -> tuple[Array, tuple[float, float], float, Array]:
-        """The dual point without the shift, the potential and the mass there, the shift, and the density.
+        """Return the dual point without the shift, the potential and the mass there, the shift, and the density.
 
-        On distributions a common shift is taken out first: the potential then is an integral of terms of
-        the size of the divergence, not of the size of the margins.
+        On distributions a common shift is subtracted first. The terms of the potential then have the size of the
+        divergence, not of the margins.
         """
         projected = self._projection(self.regularizer, self.domain, theta, self.measure, guess)
         density, phi, measure = projected.density, self.regularizer.phi, self.measure
@@ -145,7 +145,7 @@ class DualPotential:
             center, tau = projected.center, projected.tau
             if not math.isfinite(
                 center + tau
-            ):  # every row that is free of its source is at its cap
+            ):  # every row whose source is below its cap is at its own cap
                 center, tau = measure.maximum(theta), 0.0
             shift = center + tau
             theta = (theta - center) - tau

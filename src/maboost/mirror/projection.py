@@ -1,4 +1,4 @@
-r"""Bregman projections onto the domains: one scalar root each.
+r"""Bregman projections onto the domains, each by one scalar root.
 
 All of them solve, for a dual point :math:`\theta` and in densities over the base measure :math:`D`,
 
@@ -6,11 +6,11 @@ All of them solve, for a dual point :math:`\theta` and in densities over the bas
 
 which is the Bregman projection of :math:`(\varphi')^{-1}(\theta)` onto :math:`S`. The solution is
 :math:`u_i = \min(k_i, (\varphi')^{-1}(\max(\varphi'(0), \theta_i - \tau)))` with the one number
-:math:`\tau` that makes the mass one (:math:`\tau = 0` where the domain fixes no mass). Only sums are needed and no
-sort, so the work is linear in the rows and distributes over shards. Where sources have a largest mass, each
+:math:`\tau` that makes the mass one (:math:`\tau = 0` if the domain does not fix the mass). The root needs only sums
+and no sort, so the work is linear in the rows and distributes over shards. If sources have a largest mass, each
 source that reaches it has a shift of its own (:mod:`maboost.mirror.sources`).
 
-This file is the projection of any regularizer. :mod:`maboost.engine` has fast ones for entropy and the Euclidean
+This file has the projection for any regularizer. :mod:`maboost.engine` has fast ones for entropy and the Euclidean
 regularizer.
 """
 
@@ -33,9 +33,9 @@ __all__ = ["Projected", "project_box", "project_generic"]
 
 Array = NDArray[np.float64]
 
-MASS_ROUNDING = 2e-14  # of a mass of one: the rounding of sums; a mass this near is met
-MASS_TOLERANCE = 1e-13  # of a mass of one: nearer than this no projection is promised
-NEARBY = 1e-6  # of a dual point: a difference over it is nearly a slope
+MASS_ROUNDING = 2e-14  # of a mass of one: the rounding of sums; a mass within it counts as met
+MASS_TOLERANCE = 1e-13  # of a mass of one: the precision that every projection promises
+NEARBY = 1e-6  # of a dual point: the width of a difference quotient
 _ROUNDING = 2e-15  # of the mean of a row
 
 
@@ -48,7 +48,7 @@ class Projected:
         The projection u.
     center, tau : float
         The shift: ``(theta - center) - tau`` is the dual point before any cap. Two numbers, because
-        their sum may not resolve what their parts do.
+        their sum may round away digits of the smaller one.
 
     Examples
     --------
@@ -69,14 +69,14 @@ class Projected:
 
     @cached_property
     def dual(self) -> Array:
-        """The gradient at `density`, kept in dual coordinates (logs for entropy).
+        """The gradient at `density`, kept in dual coordinates (logarithms for entropy).
 
-        A density that underflowed to zero still knows here how small it is.
+        So a density that underflowed to zero keeps its logarithm.
         """
         return self._dual()
 
     def into(self, out: Array | None) -> Projected:
-        """The same projection, with its density in `out` if that is given."""
+        """Return the same projection with its density copied to `out`, if that is given."""
         if out is None or self.density is out:
             return self
         np.copyto(out, self.density)
@@ -90,7 +90,7 @@ def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> 
 
 
 def project_box(regularizer: Regularizer, domain: Domain, theta: Array) -> Projected:
-    """Project onto a domain that fixes no mass: every entry by itself."""
+    """Project onto a domain that does not fix the mass: each entry by itself."""
     bottom, top = regularizer.grad_limits()
     if domain.entry_cap() < regularizer.upper:
         top = float(regularizer.grad(np.array([domain.entry_cap()]))[0])
@@ -105,11 +105,11 @@ def project_generic(
     measure: BaseMeasure,
     guess: float | None = None,
 ) -> Projected:
-    """The projection for any regularizer and any range of `theta`; see :func:`maboost.mirror.project`.
+    """Project for any regularizer and any range of `theta`; see :func:`maboost.mirror.project`.
 
-    The mass is a decreasing function of tau; its root is bracketed and found by Brent's method, in
-    coordinates centred on the largest theta and, where that leaves tau too coarse (a few huge theta
-    at their caps and the rest far below), once more on the largest theta that is not capped.
+    The mass is a decreasing function of tau. Brent's method finds its root in a bracket, in coordinates
+    centred on the largest theta. If that leaves tau too coarse (a few huge theta at their caps and the rest far
+    below), the search is repeated, centred on the largest theta that is not capped.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, FermiDirac, Simplex
@@ -119,7 +119,7 @@ def project_generic(
     """
     if domain.source_caps() is not None:
         raise ValueError(
-            f"project_generic knows caps on rows only, and {type(domain).__name__} has caps on sources; use "
+            f"project_generic supports caps on rows only, but {type(domain).__name__} has caps on sources; use "
             "project"
         )
     caps, point = domain.row_caps(), regularizer.point
@@ -141,14 +141,14 @@ def project_generic(
         tau = _bracketed_root(excess, start)
         if abs(excess(tau)) <= MASS_TOLERANCE and abs(tau) < 1e4:
             break
-        blur = 1e-14 * abs(tau)  # what tau resolves here: rows within it may be free
+        blur = 1e-14 * abs(tau)  # the resolution of tau here: rows within it may be free
         u = point(x - (tau + blur))
         inside = np.repeat(measure.row_means(u) < caps, measure.width)
         inside &= u < regularizer.upper * (1.0 - 1e-9)
         top_free = measure.maximum(np.where(inside, theta, -np.inf))
         if math.isfinite(top_free) and top_free < center:
             center = top_free
-        elif center + tau != center:  # around the root itself: each time 16 digits more
+        elif center + tau != center:  # centre on the root itself: each repetition adds 16 digits
             center += tau
         else:
             break
@@ -156,7 +156,7 @@ def project_generic(
 
 
 def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
-    """The root of a decreasing function, looked for in both directions from `start`."""
+    """Return the root of a decreasing function, searching in both directions from `start`."""
     value = excess(start)
     if abs(value) <= MASS_ROUNDING:
         return start
@@ -170,7 +170,7 @@ def _bracketed_root(excess: Callable[[float], float], start: float) -> float:
         if reached * direction <= 0.0:
             break
         if reached == value and direction < 0.0 and -reached <= MASS_TOLERANCE:
-            return near  # every row is at its cap and the caps hold a mass of one exactly
+            return near  # every row is at its cap and the caps hold exactly a mass of one
         near, value, step = far, reached, step * 2.0
     if reached == 0.0:
         return far
@@ -186,7 +186,7 @@ def _settle(
     measure: BaseMeasure,
     bottom: float,
 ) -> Projected:
-    """The density at tau, with rows above their cap shifted down to it."""
+    """Return the projection at tau, with the rows above their cap shifted down to it."""
     dual = (theta - center) - tau
     density = regularizer.point(dual)
     over = measure.row_means(density) > caps
@@ -194,17 +194,17 @@ def _settle(
         shape, limits = (measure.rows, measure.width), np.broadcast_to(caps, (measure.rows,))
         rows = theta.reshape(shape)[over]
         its_density, its_dual = capped_rows(regularizer, rows, limits[over])
-        density = density.copy()  # it may be the dual point itself
+        density = density.copy()  # since it may be the dual point itself
         density.reshape(shape)[over] = its_density
         dual.reshape(shape)[over] = its_dual
     return Projected(density, center, tau, lambda: np.maximum(dual, bottom))
 
 
 def capped_rows(regularizer: Regularizer, rows: Array, caps: Array) -> tuple[Array, Array]:
-    """Density and dual point of rows (n, width), shifted each by itself until its mean density is its cap.
+    """Return density and dual point of rows (n, width), each shifted until its mean density is its cap.
 
-    A shift is counted from the largest entry that is free: the cap leaves room for so many entries at
-    the regularizer's `upper`, and the next one may be far below them, where a shift from the top would be
+    A shift is relative to the largest entry that is free. The cap leaves room for some entries at the
+    regularizer's `upper`, and the next one may be far below them, so a shift from the largest entry would be
     too coarse.
     """
     width = rows.shape[1]
@@ -217,7 +217,7 @@ def capped_rows(regularizer: Regularizer, rows: Array, caps: Array) -> tuple[Arr
 
 
 def _shifts(point: Callable[[Array], Array], x: Array, caps: Array) -> Array:
-    """How far down the mean density of each row is its cap: Newton's method in a bracket."""
+    """Return the shift at which the mean density of each row is its cap, by Newton's method in a bracket."""
 
     def mean(at: NDArray[np.intp] | slice, shift: Array) -> Array:
         found: Array = point(x[at] - shift[:, None]).mean(axis=1)
@@ -239,7 +239,7 @@ def _shifts(point: Callable[[Array], Array], x: Array, caps: Array) -> Array:
             new = shift + NEARBY * (value - cap) / (value - next_value)
         met = (np.abs(value - cap) <= _ROUNDING * cap) | (middle <= first) | (middle >= last)
         met |= np.abs(new - shift) <= 4.0 * np.spacing(np.abs(shift))
-        # every eighth step halves the bracket: Newton's method alone may come from one side for ever
+        # every eighth step halves the bracket: Newton's method alone may approach from one side for ever
         beside = ~((first < new) & (new < last)) | (attempt % 8 == 7)
         found[left] = np.where(met, shift, np.where(beside, middle, new))
         left = left[~met]

@@ -1,11 +1,11 @@
-r"""Regularizers: what it costs a distribution to leave the base measure.
+r"""Regularizers: the cost of leaving the base measure.
 
 A regularizer is separable over the base measure :math:`D`: with the density :math:`u_i = w_i/D_i`,
 
 .. math:: R(w) = \sum_i D_i\,\varphi(u_i), \qquad \nabla R = \varphi'(u_i).
 
 To add one, write a dataclass with `phi`, `grad` and `grad_inverse` (about 20 lines, see
-CONTRIBUTING) and run :func:`maboost.testing.check_regularizer` over it.
+CONTRIBUTING) and run :func:`maboost.testing.check_regularizer` on it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Array = NDArray[np.float64]
 class Regularizer(Component):
     r"""A strictly convex :math:`\varphi` on :math:`[0, \mathtt{upper}]`; subclass to define your own.
 
-    A subclass gives `phi`, `grad` (:math:`\varphi'`) and `grad_inverse` (:math:`(\varphi')^{-1}`),
-    elementwise on arrays, and `strong_convexity`; everything else follows from these.
+    A subclass defines `phi`, `grad` (:math:`\varphi'`) and `grad_inverse` (:math:`(\varphi')^{-1}`),
+    elementwise on arrays, and `strong_convexity`; all else follows from these.
 
     Attributes
     ----------
     strong_convexity : float
         :math:`\sigma = \max(\inf \varphi'', \inf u\varphi'')`. The `paper` step is
         :math:`\sigma\gamma` and gains at least :math:`\tfrac12\sigma\gamma^2`.
-    upper : float
+    The end of the domain of :math:`\varphi`. Densities never exceed it.
         Where the domain of :math:`\varphi` ends. Densities never exceed it.
     accepts_l1 : bool
-        Whether the composite update with an l1 term is defined: :math:`\varphi = u^2/2` only.
+        Whether the composite update with an l1 term is defined, which is so for :math:`\varphi = u^2/2` only.
 
     Examples
     --------
@@ -62,19 +62,19 @@ class Regularizer(Component):
     accepts_l1: ClassVar[bool] = False
 
     def phi(self, u: Array) -> Array:
-        r"""The function :math:`\varphi`, with its limits at 0 and at `upper`."""
+        r"""Return :math:`\varphi`, with its limits at 0 and at `upper`."""
         raise NotImplementedError
 
     def grad(self, u: Array) -> Array:
-        r"""The derivative :math:`\varphi'`; :math:`\pm\infty` at an end is fine."""
+        r"""Return the derivative :math:`\varphi'`; :math:`\pm\infty` at an end is allowed."""
         raise NotImplementedError
 
     def grad_inverse(self, x: Array) -> Array:
-        r"""The inverse of `grad`; called only between ``grad(0)`` and ``grad(upper)``."""
+        r"""Return the inverse of `grad`; called only between ``grad(0)`` and ``grad(upper)``."""
         raise NotImplementedError
 
     def grad_limits(self) -> tuple[float, float]:
-        r""":math:`\varphi'` at 0 and at `upper`, infinite where it has no finite limit."""
+        r"""Return :math:`\varphi'` at 0 and at `upper`, infinite if it has no finite limit."""
         with np.errstate(divide="ignore"):
             bottom = float(self.grad(np.array([0.0]))[0])
             top = math.inf
@@ -83,31 +83,31 @@ class Regularizer(Component):
         return bottom, top
 
     def point(self, x: Array) -> Array:
-        """The density of dual points anywhere: zero below all gradients, `upper` above them."""
+        """Return the density of any dual points: zero below all gradients, `upper` above them."""
         bottom, top = self.grad_limits()
         with np.errstate(over="ignore"):
             u = self.grad_inverse(np.clip(x, bottom, top))
         return np.where(x <= bottom, 0.0, np.minimum(u, self.upper))
 
     def beta(self, level: float) -> float:
-        r"""The divergence of "all mass evenly on a fraction `level`" from the base measure.
+        r"""Return the divergence of "all mass evenly on a fraction `level`" from the base measure.
 
         .. math:: \beta(\varepsilon) = \varepsilon\varphi(1/\varepsilon)
                   + (1-\varepsilon)\varphi(0) - \varphi(1)
 
-        It decreases from :math:`\beta(0^+)` to :math:`\beta(1) = 0`; it is infinite where
+        It decreases from :math:`\beta(0^+)` to :math:`\beta(1) = 0`, and is infinite if
         :math:`1/\varepsilon` exceeds `upper`.
         """
         if 1.0 / level > self.upper * (1 + 1e-12):
             return math.inf
-        with np.errstate(over="ignore"):  # a row of weight 1e-200: infinite is near enough
+        with np.errstate(over="ignore"):  # a row of weight 1e-200: infinity is close enough
             at = self.phi(np.array([min(1.0 / level, self.upper), 0.0, 1.0]))
         return float(level * at[0] + (1.0 - level) * at[1] - at[2])
 
     def error_level(self, gain: float) -> float:
-        r"""The largest error a total gain :math:`G` allows: :math:`\beta^{-1}(G)`, at most 1.
+        r"""Return the largest error that a total gain :math:`G` allows: :math:`\beta^{-1}(G)`, at most 1.
 
-        Found by bisection on a logarithmic scale and rounded up, so that it stays a bound.
+        It is found by bisection on a logarithmic scale and rounded up, so that it stays a bound.
         """
         if not gain > 0.0:
             return 1.0
@@ -116,7 +116,7 @@ class Regularizer(Component):
             return floor
 
         def excess(x: float) -> float:
-            # bounded, since beta is infinite where phi overflows
+            # bounded, since beta is infinite if phi overflows
             return min(self.beta(math.exp(x)) - gain, gain)
 
         root = scipy.optimize.brentq(excess, math.log(floor), 0.0, xtol=1e-14, rtol=1e-14)
@@ -183,12 +183,12 @@ class Euclidean(Regularizer):
 
 @dataclass
 class FermiDirac(Regularizer):
-    r"""Fermi-Dirac entropy: the logistic weighting, capped at `k` by the geometry itself.
+    r"""Fermi-Dirac entropy: the logistic weighting, whose densities stay below `k` without clipping.
 
     .. math:: \varphi(u) = u\log u + (k-u)\log(1 - u/k), \qquad
               \varphi'(u) = \log\frac{u}{1-u/k}, \qquad \sigma = \max(1, 4/k)
 
-    No clipping takes place: :math:`u = k/(1 + k e^{-x})` stays below `k`. Guarantee: training error
+    The densities :math:`u = k/(1 + k e^{-x})` stay below `k`. Guarantee: training error
     :math:`\varepsilon \le \max(1/k, \beta^{-1}(G))`.
 
     Parameters
@@ -221,7 +221,7 @@ class FermiDirac(Regularizer):
             return np.log(u) - np.log1p(-u / self.upper)
 
     def grad_inverse(self, x: Array) -> Array:
-        # e^x / (1 + e^x/k) = k * expit(x - log k), with no overflow on either side
+        # e^x / (1 + e^x/k) = k * expit(x - log k), which cannot overflow on either side
         shifted = x - math.log(self.upper)
         small = np.exp(-np.abs(shifted))
         return self.upper * np.where(shifted >= 0.0, 1.0, small) / (1.0 + small)

@@ -1,4 +1,4 @@
-"""The smallest value of a linear function over a domain: the soft margin, and the smallest edge."""
+"""The minimum of a linear function over a domain: the soft margin, and the smallest edge."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def linear_minimum(
     extent: tuple[float, float] | None = None,
     lowest: Array | None = None,
 ) -> float:
-    r"""The minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
+    r"""Return the minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
-    Rows fill up in ascending order, each no further than its cap, the rows of a source no further than its
-    largest mass, and in each row the lowest entries first, none above a density of `upper`: the constraints
-    are nested, so greedy is optimal. Off the
-    plane of mass one the distributions are all of the simplex. Where they are known: `lowest` are the rows'
-    lowest values, `extent` the least and the largest of those over all shards.
+    Mass fills the rows in ascending order of value: each row up to its cap, the rows of a source up to its
+    largest mass, and inside a row the lowest entries first, none above a density of `upper`. The constraints
+    are nested, so the greedy solution is optimal. Off the plane of mass one the minimum is over the simplex. Two
+    optional arguments save passes: `lowest` has the rows' lowest values, `extent` the smallest and the largest
+    of these over all shards.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
@@ -66,9 +66,10 @@ def linear_minimum(
 
 
 def _within_sources(values: Array, room: Array, limits: SourceCaps, measure: BaseMeasure) -> Array:
-    """The room that a source leaves to its values (one a row, or one an entry) when the lowest come first.
+    """Return the room that its source leaves to each value if the lowest values come first.
 
-    Values at the level where a source reaches its largest mass share what is left of it.
+    `values` has one entry for each row or for each entry. Values at the level where a source reaches its largest mass
+    share the rest of it.
     """
     sources, masses = limits
     left, width = room.copy(), values.size // max(measure.rows, 1)

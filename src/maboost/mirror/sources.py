@@ -1,13 +1,13 @@
-r"""The projection where each source of rows has a largest mass.
+r"""The projection if each source of rows has a largest mass.
 
 The problem is :math:`\min \sum_i D_i[\varphi(u_i) - \theta_i u_i]` over densities of mass one with
 :math:`u_i \le k_i` and :math:`\sum_{i \in g} D_i u_i \le c_g` for every source g. Its solution is
 :math:`u_i = \min(k_i, (\varphi')^{-1}(\theta_i - \tau - \sigma_g))` with :math:`\sigma_g \ge 0`, and
 :math:`\sigma_g = 0` unless source g reaches its largest mass.
 
-The set of sources that reach it is found from below. Project the other rows onto the mass that is left, with
-one shift :math:`\tau` for all of them; add every source that now has more than :math:`c_g`; repeat. A source
-that was added stays at :math:`c_g`: each repetition leaves the remaining rows at least as much mass as before, so
+The set of sources that reach their limit is found from below. Project the other rows onto the remaining mass, with
+one shift :math:`\tau` for all of them; add every source that now has more than :math:`c_g`; repeat. A source that
+was added stays at :math:`c_g`: each repetition leaves the remaining rows at least as much mass as before, so
 :math:`\tau` only falls. There are at most as many repetitions as sources. The rows of a source that was added are
 projected onto the mass :math:`c_g` by themselves.
 """
@@ -43,7 +43,7 @@ class OntoMass(Protocol):
         mass: float,
         /,
     ) -> Projected:
-        """Project the entries of these rows; the caps are those of these rows."""
+        """Project the entries of these rows under their caps."""
 
 
 def project_sources(
@@ -56,7 +56,7 @@ def project_sources(
 ) -> Projected:
     """Project `theta` onto the distributions with these caps on rows and these largest masses of sources.
 
-    The center and the shift of the result are those of the rows whose source is below its largest mass.
+    The center and the shift of the result are those of rows whose source is below its largest mass.
     """
     sources, masses = limits
     density, dual = np.empty_like(theta), np.empty_like(theta)
@@ -78,11 +78,11 @@ def project_sources(
     full: set[int] = set()
     while True:
         left = 1.0 - math.fsum(masses[g] for g in full)
-        # where caps hold exactly what is left, no more than that can be asked for
+        # if the caps hold exactly the remaining mass, no more can be asked for
         shift = fill(free, min(left, math.fsum(room[g] for g in free)))
         held = by_source(measure.rows_base * measure.row_means(density))
         over = {g for g in free if held[g] > masses[g] * (1.0 + MASS_TOLERANCE)}
-        # the second and third: masses that sum to one, up to rounding, are all reached at once
+        # the second and third conditions: masses that sum to one, up to rounding, are all reached at once
         if not over or over == free or left - math.fsum(masses[g] for g in over) <= MASS_TOLERANCE:
             break
         full |= over
@@ -97,7 +97,7 @@ def onto_mass(
 ) -> Projected:
     """Project the entries of some rows onto densities of this mass, for any regularizer.
 
-    The density is `scale` times one of mass one over the measure of these rows.
+    The density is `scale` times a density of mass one over the measure of these rows.
     """
     scale = mass / part.share
     domain = scaled_caps(caps, scale)

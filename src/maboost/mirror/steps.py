@@ -1,4 +1,4 @@
-r"""Step rules: how far to move along a hypothesis.
+r"""Step rules, which choose the length of a step along a hypothesis.
 
 =============  ==================================================  ================================
 name           step :math:`\eta_t`                                 for
@@ -9,7 +9,7 @@ name           step :math:`\eta_t`                                 for
 =============  ==================================================  ================================
 
 The gain is concave in the step and its derivative is the edge of the hypothesis under the *next*
-distribution, so the corrective step makes the last hypothesis worthless there. With entropy, the
+distribution, so the corrective step makes that edge zero. With entropy, the
 simplex and votes it is AdaBoost's :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}`.
 """
 
@@ -35,15 +35,15 @@ __all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
 Array = NDArray[np.float64]
 
 LONGEST_STEP = 64.0
-CLEARLY_POSITIVE = 1e-9  # an edge that no rounding of a projection hides
+CLEARLY_POSITIVE = 1e-9  # an edge larger than the rounding of any projection
 _ZERO_EDGE = 1e-13
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step, and whether it reaches all that is promised.
+    """A step, and whether it reaches the floor of the error bound.
 
-    `guess` is where the projection's shift will be; it only saves time.
+    `guess` is a guess of the projection's next shift; it only saves time.
 
     >>> Step(0.5)
     Step(size=0.5, final=False, guess=None)
@@ -55,31 +55,31 @@ class Step:
 
 
 class StepFinder(Protocol):
-    """Finds corrective steps, and the shifts of projections, faster than a bracketed search."""
+    """An object that finds corrective steps and shifts of projections faster than a bracketed search."""
 
     def corrective_step(self, situation: Situation) -> Step | None:
-        """Return the step of largest gain; None where it is not found."""
+        """Return the step of largest gain; None if it is not found."""
 
     def shift_after(
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
-        """Return the projection's shift after a share of a step; None where it is not known."""
+        """Return the projection's shift after a share of a step; None if it is not known."""
 
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What a step rule may look at.
+    """The information that a step rule may use.
 
     Attributes
     ----------
     ascent, state, measure
-        The mirror ascent, where it stands, and the base measure.
+        The mirror ascent, its state, and the base measure.
     direction : array or LeafCodes
-        The loss vector d of the hypothesis, as codes and a table where it takes few values.
+        The loss vector d of the hypothesis, as codes and a table if it takes few values.
     edge : float
         Its edge under the current distribution.
     round : int
-        One for the first round.
+        The number of the round, from one.
     error : float
         Training error of the ensemble before this round (over pairs), one before the first.
     gain : float
@@ -87,7 +87,7 @@ class Situation:
     l1 : float
         The l1 factor of this round.
     engine : Engine, optional
-        Finds the corrective step by Newton's method, where it can.
+        Finds the corrective step by Newton's method, if it can.
 
     Examples
     --------
@@ -119,10 +119,10 @@ class Situation:
 
 
 class StepRule(Protocol):
-    """Chooses the step of a round.
+    """A function that chooses the step of a round.
 
     The certificates of the simplex, of capped sets and of MadaBoost hold for every positive step, and so
-    does that of SparseBoost without a penalty. How fast they improve is promised for the built-in rules
+    does that of SparseBoost without a penalty. Rates are guaranteed for the built-in rules
     only: a step that is too long has a negative gain.
 
     >>> from maboost import MABoostClassifier
@@ -132,7 +132,7 @@ class StepRule(Protocol):
     """
 
     def __call__(self, situation: Situation, /) -> Step:
-        """The step for this situation."""
+        """Return the step for this situation."""
 
 
 @dataclass
@@ -153,8 +153,8 @@ class Paper(Component):
 class MaxMargin(Component):
     r"""The paper's step over :math:`\sqrt t`.
 
-    With an exact learner, on the simplex, the smallest margin tends to the largest that an ensemble of
-    its class can reach (Theorem 2).
+    With an exact learner, on the simplex, the smallest margin converges to the largest margin of any ensemble of
+    the learner's class (Theorem 2).
 
     >>> from maboost import MABoostClassifier
     >>> booster = MABoostClassifier(step=MaxMargin())  # the same as step="maxmargin"
@@ -168,18 +168,18 @@ class MaxMargin(Component):
 class Corrective(Component):
     r"""The step of largest gain: the root of the next edge.
 
-    If no finite root exists, let v be the smallest edge of the hypothesis over the domain.
+    If there is no finite root, let v be the smallest edge of the hypothesis over the domain.
 
-    - The hypothesis is right on every row: a step long enough that the error bound falls to its
+    - The hypothesis is right on every row: the step is so long that the error bound falls to its
       floor, and the run ends.
-    - v > 0, but some rows are wrong (caps keep them from carrying the mass): any step gains at least
-      v times its length, and one hypothesis would already reach all that the error bound can promise.
-      The soft margin and the unseen rows still profit from others, so the step is AdaBoost's for the
-      same edge, :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}` (the paper's where that is longer), and
-      the run goes on.
-    - v = 0 (it abstains on rows that could carry all the mass): the step is 64.
+    - v > 0, but some rows are wrong (caps keep them from carrying all the mass): any step gains at least
+      v times its length, and one hypothesis would already bring the error bound to its floor.
+      The soft margin and unseen rows still profit from more hypotheses, so the step is AdaBoost's for the
+      same edge, :math:`\tfrac12\log\frac{1+\gamma}{1-\gamma}` (the paper's if that is longer), and
+      the run continues.
+    - v = 0 (the hypothesis abstains on rows that could carry all the mass): the step is 64.
 
-    Where the edge vanishes on a whole interval, the smallest root is taken.
+    If the edge vanishes on a whole interval, the step is the smallest root.
 
     >>> from maboost import MABoostClassifier
     >>> booster = MABoostClassifier(step=Corrective())  # the default, step="corrective"
@@ -195,14 +195,14 @@ class Corrective(Component):
         return found or self._search(s)
 
     def _search(self, s: Situation) -> Step:
-        """Bracket the root of the gain's derivative, then Brent's method."""
+        """Bracket the root of the gain's derivative, then use Brent's method."""
 
         def slope(step: float) -> float:
             return gain_slope(s, step) - _ZERO_EDGE * s.state.mass
 
-        worst = -math.inf if s.l1 else smallest_edge(s)  # a penalty outweighs any edge in the end
+        worst = -math.inf if s.l1 else smallest_edge(s)  # a penalty exceeds any edge in the end
         if s.ascent.domain.normalised and worst > CLEARLY_POSITIVE:
-            # no distribution of the set makes h worthless: no root
+            # no distribution of the set has an edge of zero: there is no root
             return self._without_root(s, worst)
         near = 0.0
         far = min(max(2.0 * s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1), 1e-3), 1.0)
@@ -219,7 +219,7 @@ class Corrective(Component):
         )
 
     def _without_root(self, s: Situation, worst: float) -> Step:
-        """Where the edge stays positive: to the floor of the bound if h errs nowhere."""
+        """Return the step if the edge stays positive: up to the floor of the bound if h is right on every row."""
         shortest = s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1)
         if s.measure.maximum(s.dense) < 0.0:
             return Step(max(self._reaching_step(s, worst), shortest), final=True)
@@ -227,9 +227,9 @@ class Corrective(Component):
 
     @staticmethod
     def _reaching_step(s: Situation, worst: float) -> float:
-        """So long that the error bound falls to its floor: each unit gains at least `worst`."""
+        """Return a step so long that the error bound falls to its floor: each unit gains at least `worst`."""
         measure, domain = s.measure, s.ascent.domain
-        # the hypercube: e^(theta - step * worst) below half the least row
+        # the hypercube: e^(theta - step * worst) must fall below half the lightest row
         if not domain.normalised:
             top = max(measure.maximum(s.state.theta), 0.0)
             return (top + math.log(2.0 * measure.width / measure.smallest_row)) / worst
@@ -242,7 +242,7 @@ class Corrective(Component):
 
 
 def gain_slope(s: Situation, step: float) -> float:
-    """The derivative of the gain at `step`: the unnormalised edge of the next distribution."""
+    """Return the derivative of the gain at `step`: the unnormalised edge of the next distribution."""
     theta = s.state.theta + step * (s.dense - s.l1)
     density = project_onto(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
     columns = [-s.dense * density]
@@ -253,18 +253,18 @@ def gain_slope(s: Situation, step: float) -> float:
 
 
 def smallest_edge(s: Situation) -> float:
-    """The smallest edge of the hypothesis over the domain."""
+    """Return the smallest edge of the hypothesis over the domain."""
     return linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
 
 
 def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
-    """The step times the learning rate; a final step stays whole, since it must reach its target.
+    """Return the step times the learning rate; a final step stays whole, since it must reach its target.
 
-    Where it is found quickly, the shift of the projection goes along.
+    If the shift of the projection is cheap to find, it becomes the guess.
     """
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
-    # votes go one way only, and no certificate is of NaN
+    # votes must be positive, and NaN would break every certificate
     if not (isinstance(step.size, Real) and 0.0 < step.size < math.inf):
         raise ValueError(
             f"a step rule must return a Step of positive and finite size, got {step!r} in round "
