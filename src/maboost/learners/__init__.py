@@ -1,4 +1,4 @@
-"""Weak learners: given rows and weights, return a bounded hypothesis."""
+"""Weak learners: rows and weights in, a bounded hypothesis out."""
 
 from maboost.learners.adapter import EstimatorHypothesis, EstimatorLearner, ResamplingWarning
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner

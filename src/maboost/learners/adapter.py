@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier as a weak learner."""
+"""Adapter that makes any scikit-learn classifier a weak learner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class ResamplingWarning(UserWarning):
-    """The estimator takes no `sample_weight`, so each round fits it on rows drawn by their weights.
+    """The estimator accepts no `sample_weight`, so each round fits it on rows drawn by their weights.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class ResamplingWarning(UserWarning):
 
 
 def warn_of_resampling(estimator: Any, stacklevel: int) -> None:
-    """Warn if `fit` of the estimator takes no `sample_weight`."""
+    """Warn if `fit` of the estimator accepts no `sample_weight`."""
     if not has_fit_parameter(estimator, "sample_weight"):
         warnings.warn(
             f"fit of {type(estimator).__name__} takes no sample_weight: each round fits it on rows drawn "
@@ -59,7 +59,7 @@ class EstimatorHypothesis:
     classes : array of shape (K,)
         All classes of the problem; the classifier may have seen only some.
     response : {"votes", "proba"}
-        Whether scores come from `predict` or from `predict_proba`.
+        Whether scores come from `predict` ("votes") or from `predict_proba`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class EstimatorHypothesis:
     def scores(self, X: Any) -> Array:
         K = len(self.classes)
         if self.response == "votes":
-            predicted = column_or_1d(self.estimator.predict(X))  # some give a column
+            predicted = column_or_1d(self.estimator.predict(X))  # some classifiers return a column
             chosen = np.minimum(np.searchsorted(self.classes, predicted), K - 1)
             if not np.all(self.classes[chosen] == predicted):
                 raise ValueError(
@@ -102,10 +102,10 @@ class EstimatorHypothesis:
 
 @dataclass(frozen=True)
 class EstimatorLearner:
-    """A scikit-learn classifier, fitted anew in every round.
+    """A weak learner that fits a scikit-learn classifier in every round.
 
-    A classifier whose `fit` takes no `sample_weight` is served by resampling: as many rows as were
-    shown, drawn systematically in proportion to their weights from the seeded generator.
+    A classifier whose `fit` accepts no `sample_weight` is fitted on a resample: as many rows as were
+    shown, drawn systematically in proportion to their weights with the seeded generator.
 
     Parameters
     ----------
@@ -177,12 +177,12 @@ class EstimatorProducer(Producer):
             drawn = _systematic_sample(weights, random_state)
             rows, labels = drawn if rows is None else rows[drawn], labels[drawn]
         classes = self.learner.classes
-        if np.all(labels == labels[0]):  # many classifiers refuse a single class
-            only = classes[labels[:1]]  # "constant" would take no float or boolean label
+        if np.all(labels == labels[0]):  # many classifiers raise for a single class
+            only = classes[labels[:1]]  # strategy="constant" accepts no float or boolean label
             return DummyClassifier(strategy="most_frequent").fit(np.zeros((1, 1)), only)
         X = self.X if rows is None else _safe_indexing(self.X, rows)
         if weighted:
-            own = weights.copy()  # some write to it
+            own = weights.copy()  # some classifiers write to it
             return estimator.fit(X, classes[labels], sample_weight=own)
         return estimator.fit(X, classes[labels])
 
@@ -200,7 +200,7 @@ def seed_estimator(estimator: BaseEstimator, random_state: np.random.RandomState
 
 
 def _copies(rewards: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
-    """Each row once per class, weighted by the reward above the row's worst: (rows, labels, weights).
+    """Return each row once per class, weighted by its reward above the row's lowest: (rows, labels, weights).
 
     Weighted accuracy on these copies is the total reward up to a constant.
     """
@@ -210,7 +210,7 @@ def _copies(rewards: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
 
 
 def _systematic_sample(weights: Array, random_state: np.random.RandomState) -> NDArray[np.intp]:
-    """Row numbers drawn in proportion to `weights`, as many as there are rows."""
+    """Return indices of rows drawn in proportion to `weights`, as many as there are rows."""
     edges = np.cumsum(weights)
     n = len(weights)
     ticks = (np.arange(n) + random_state.random_sample()) * (edges[-1] / n)

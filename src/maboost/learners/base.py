@@ -1,4 +1,4 @@
-"""What boosting asks of a weak learner: rows and weights in, a bounded hypothesis out."""
+"""Interfaces between boosting and weak learners."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Hypothesis(Protocol):
     """
 
     def scores(self, X: Any) -> Array:
-        """Shape (n,) for two classes, (n, K) for more."""
+        """Return scores of shape (n,) for two classes, (n, K) for more."""
 
 
 class Producer(ABC):
     """A weak learner that has seen the training rows once (to bin or index them).
 
-    Two methods are to be written; the others say what a learner does that knows nothing of its rows.
+    Subclasses write two methods. The other methods have defaults for a learner that needs no preparation.
 
     Attributes
     ----------
     bytes_read : int
-        Bytes of the training rows read so far, as far as they are known.
+        Bytes of the training rows read so far, as far as the learner counts them.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Producer(ABC):
 
     @property
     def rare(self) -> dict[int, Array]:
-        """By column the codes of the categories that the hypotheses do not tell apart, for want of bins."""
+        """The codes, by column, of the categories that share a bin because there are more categories than bins."""
         return {}
 
     @abstractmethod
@@ -67,56 +67,56 @@ class Producer(ABC):
         rewards: Array | None,
         random_state: np.random.RandomState,
     ) -> Hypothesis:
-        """A hypothesis for weighted rows.
+        """Return a hypothesis for weighted rows.
 
         Parameters
         ----------
         weights : array of shape (n_shown,)
-            Weights of the rows shown, to be read only. In a sample that is held some may have none by
-            now: they count for nothing.
+            Weights of the rows shown, to be read only. Rows of a sample that is kept for several rounds may have
+            weight zero by now.
         rows : array of shape (n_shown,) or None
-            Which training rows are shown; None means all.
+            The training rows that are shown; None means all.
         rewards : array of shape (n_shown, K) or None
-            With more than two classes: what a unit of score for each class is worth on each row.
+            With more than two classes: the gain from one unit of score for each class on each row.
         """
 
     @abstractmethod
     def training_scores(self, hypothesis: Hypothesis) -> Array:
-        """The hypothesis on all training rows."""
+        """Return the scores of the hypothesis on all training rows."""
 
     def training_leaves(self, hypothesis: Hypothesis) -> tuple[Array, NDArray[np.int32]] | None:
-        """The same as a short table and an index into it a row; None if there is none."""
+        """Return the same scores as a short table and an index into it for each row; None if there is no table."""
         return None
 
     def restored(self, hypothesis: Hypothesis) -> Hypothesis:
-        """A hypothesis that was read from a file, as :meth:`produce` once returned it."""
+        """Return a hypothesis read from a file in the form that :meth:`produce` once returned."""
         return hypothesis
 
     def watching(self, X: Any) -> Any:
-        """Rows that are not trained on, as the hypotheses will score them: bins, if they are on disk."""
+        """Return validation rows in the form that hypotheses score: bins, if the rows are on disk."""
         return X
 
     def hold(self, rows: NDArray[np.intp] | None) -> None:
-        """These very rows will be shown again and again: keep them at hand, and no others (None: no rows).
+        """Keep a copy of these rows, which many rounds will show, and of no others (None: of no rows).
 
-        A sample may have rows on other shards only: then there are none among them, but they are held.
+        `rows` may be empty if the sample has rows on other shards only.
         """
         return
 
 
 class WeakLearner(Protocol):
-    """Makes producers.
+    """A factory of producers.
 
     Attributes
     ----------
     exact : bool
-        Whether it always returns the best edge of its class; then the smallest edge seen is a
-        rigorous upper bound on the margin.
+        Whether it always returns the best edge of its class; the smallest edge seen is then an
+        upper bound on the margin.
     closed_under_negation : bool
-        Whether -h belongs to the class when h does; a negative edge is then as good as a positive.
+        Whether -h belongs to the class if h does; a negative edge is then as good as a positive one.
     takes_costs : bool
-        Whether `rewards` are used directly. Otherwise they are passed only when weights alone lead
-        to no edge.
+        Whether the learner uses `rewards`. Otherwise they are passed only if weights alone give
+        no edge.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class WeakLearner(Protocol):
     def takes_costs(self) -> bool: ...
 
     def prepare(self, X: Any, labels: NDArray[np.intp], n_classes: int) -> Producer:
-        """See the training rows."""
+        """Prepare the training rows, for example by binning them."""
 
 
 @dataclass(frozen=True)

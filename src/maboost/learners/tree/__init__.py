@@ -1,1 +1,1 @@
-"""Histogram trees: binning, histograms, splitting, growing, prediction; one stage a file."""
+"""Histogram trees: binning, histograms, splitting, growth and prediction, one stage in each file."""

@@ -1,13 +1,13 @@
-"""Binning: from columns of numbers or categories to one byte a cell.
+"""Binning: columns of numbers or categories become one byte a cell.
 
-Edges are quantiles of the base measure, so that a weight of two is exactly the row twice; a column of
-at most `max_bins` distinct values gets one bin each. Above 200,000 rows the edges come from the sample of
-:mod:`maboost.runtime.row_hash`. Shards exchange hashes first, then the distinct values of one column after another; no
-rows.
+Edges are quantiles of the base measure, so a weight of two is exactly the row twice. A column of
+at most `max_bins` distinct values gets one bin for each. Above 200,000 rows the edges come from the sample of
+:mod:`maboost.runtime.row_hash`. Shards exchange hashes first, then the distinct values of one column after another, but
+no rows.
 
 The categories of a column are counted over all rows, so that sampling loses none. If there are more than
-`max_bins`, the `max_bins` - 1 of most weight have a bin each, and the others share one. Of categories of the
-same weight those of smaller codes come first. The weights are sums of integers. The choice therefore does not
+`max_bins`, the `max_bins` - 1 of most weight have a bin each, and the others share one. Among categories of equal
+weight the smaller codes come first. The weights are sums of integers, so the choice does not
 depend on the order of the rows or on their division among shards.
 """
 
@@ -42,25 +42,25 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_TILE = 1 << 13  # rows whose values and bins stay in the cache
-_STRIP = 1 << 10  # values whose searches stay in the first cache
+_TILE = 1 << 13  # rows whose values and bins fit the cache
+_STRIP = 1 << 10  # values whose searches fit the first-level cache
 _CELLS = 1 << 10
-_WORTH = 1 << 16  # values whose sorting is worth a thread
+_WORTH = 1 << 16  # values from which sorting on a thread of its own is faster
 
 
 @dataclass(frozen=True)
 class Bins:
-    """How each column is binned.
+    """The bins of each column.
 
     Attributes
     ----------
     edges : list of arrays
-        Per column the upper edges of its bins but the last: value v is in bin ``#(edges < v)``. For
-        a categorical column the sorted category codes themselves; the smallest of the rare codes stands
+        Per column the upper edges of all bins but the last: value v is in bin ``#(edges < v)``. For
+        a categorical column the sorted category codes; the smallest of the rare codes stands
         for all of them.
     categorical : boolean array
     rare : dict
-        By column the sorted codes of the categories that share a bin, for columns that have such.
+        By column the sorted codes of the categories that share a bin, for columns that have such categories.
     """
 
     edges: list[Array]
@@ -69,7 +69,7 @@ class Bins:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Bins in use, per column."""
+        """The number of bins in use, per column."""
         return np.array(
             [len(e) + (not c) for e, c in zip(self.edges, self.categorical, strict=True)],
             dtype=np.int64,
@@ -87,7 +87,7 @@ class Bins:
 
     @cached_property
     def _ladder(self) -> tuple[NDArray[np.intp], Array]:
-        """Where the edges of each column begin in an array of all, each column's followed by infinity."""
+        """The start of each column's edges in one array of all edges, in which infinity follows each column."""
         starts = np.cumsum([0] + [len(e) + 1 for e in self.edges])
         every = np.full(starts[-1], np.inf)
         if len(self.edges):
@@ -96,7 +96,7 @@ class Bins:
         return starts[:-1], every
 
     def upper_edges(self, columns: NDArray[np.integer], bins: NDArray[np.int64]) -> Array:
-        """The upper edges of some bins of numbers, a column and a bin each; infinite for the last bins."""
+        """Return the upper edges of some bins of numbers, one column and one bin each; infinite for the last bins."""
         starts, every = self._ladder
         found: Array = every[starts[columns] + bins]
         return found
@@ -137,9 +137,9 @@ def bins_of_categories(
     comm: Communicator | None = None,
     threads: Threads | None = None,
 ) -> Bins:
-    """Replace the bins of the categorical columns `at` by those of all rows.
+    """Replace the bins of the categorical columns `at` by the bins of all rows.
 
-    ``read(some)`` returns the values and integer weights of the columns ``at[some]``, `rows` each at most.
+    ``read(some)`` returns the values and integer weights of the columns ``at[some]``, at most `rows` each.
     """
     comm, threads = comm or SerialCommunicator(), threads or Threads()
 
@@ -162,7 +162,7 @@ def bins_of(
     threads: Threads | None = None,
     rows: NDArray[np.intp] | None = None,
 ) -> Bins:
-    """The bins of exactly these rows, all unless told; `weights` are theirs."""
+    """Return the bins of exactly the given `rows` (all by default); `weights` are theirs."""
     comm, threads = comm or SerialCommunicator(), threads or Threads()
     columns = X.shape[1]
     is_category = np.zeros(columns, dtype=bool) if categorical is None else categorical
@@ -183,7 +183,7 @@ def _reader(
     grid: NDArray[np.int64],
     at: NDArray[np.intp] | None = None,
 ) -> Callable[[range], list[Weighted]]:
-    """A function that reads columns of `X`, or of its columns `at`, with the weights of their values."""
+    """Return a function that reads columns of `X`, or of its columns `at`, with the weights of their values."""
     if sp.issparse(X):
         table = _by_column(X if rows is None else X[rows])
         return lambda some: [
@@ -198,9 +198,9 @@ def _reader(
 
 
 def _common_first(codes: Array, held: NDArray[np.int64], max_bins: int) -> Array:
-    """The codes that have a bin of their own, in order, then those that share one, in order.
+    """Return the codes that have a bin of their own, in order, then the codes that share one, in order.
 
-    All have their own if there are at most `max_bins`; otherwise ``max_bins - 1`` have.
+    All codes have their own bin if there are at most `max_bins`; otherwise ``max_bins - 1`` have.
     """
     if len(codes) <= max_bins:
         return codes
@@ -210,7 +210,7 @@ def _common_first(codes: Array, held: NDArray[np.int64], max_bins: int) -> Array
 
 
 def _from_answers(answers: list[Array], is_category: NDArray[np.bool_], max_bins: int) -> Bins:
-    """Bins from the edges of numbers and the codes of categories, these as :func:`_common_first` has them."""
+    """Return bins from the edges of numbers and the codes of categories in the order of :func:`_common_first`."""
     edges, rare = list(answers), {}
     for j in np.flatnonzero(is_category).tolist():
         if len(answers[j]) > max_bins:
@@ -219,7 +219,7 @@ def _from_answers(answers: list[Array], is_category: NDArray[np.bool_], max_bins
 
 
 def levels_of(codes: Array, rare: Array | None) -> tuple[Array, NDArray[np.intp]]:
-    """All codes of a categorical column in order, and the bin of each.
+    """Return all codes of a categorical column in order, and the bin of each.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def levels_of(codes: Array, rare: Array | None) -> tuple[Array, NDArray[np.intp]
 
 
 def _by_column(X: Any) -> Any:
-    """A sparse table as CSC in which no entry stands twice: where it does, its value is their sum."""
+    """Return a sparse table as CSC without duplicate entries, which are added up."""
     columns = X.tocsc()
     if not columns.has_canonical_format:
         columns = columns.copy() if columns is X else columns
@@ -248,10 +248,10 @@ def _dense_columns(
     columns: slice | NDArray[np.intp],
     grid: NDArray[np.int64],
 ) -> list[Weighted]:
-    """Columns of some rows without their missing values, and the weights that go with them.
+    """Return columns of some rows without their missing values, and the weights of these values.
 
-    Adding zero makes a negative zero a positive one: as equal values, which of them comes first would
-    depend on the order of rows.
+    Adding zero makes a negative zero positive. The two are equal, so their order would otherwise depend on the
+    order of rows.
     """
     block = X[:, columns] if rows is None else X[rows, columns]
     table = np.add(block.T, 0.0, dtype=np.float64, order="C", casting="unsafe")
@@ -263,7 +263,7 @@ def _dense_columns(
 
 
 def _sparse_column(X: Any, j: int, grid: NDArray[np.int64]) -> Weighted:
-    """The same of one column of a sparse table, in which all zeros are one value."""
+    """Return the values and weights of one column of a sparse table, in which all zeros are one value."""
     a, b = X.indptr[j], X.indptr[j + 1]
     values, its = X.data[a:b].astype(np.float64) + 0.0, grid[X.indices[a:b]]
     rest = grid.sum() - its.sum()
@@ -273,14 +273,14 @@ def _sparse_column(X: Any, j: int, grid: NDArray[np.int64]) -> Weighted:
 
 
 def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> Array:
-    """Edges between sorted distinct values with their weights."""
+    """Return edges between sorted distinct values with their weights."""
     if len(distinct) <= 1:
         return np.empty(0)
     last = np.arange(len(distinct) - 1)  # an edge may follow any distinct value but the last
     if len(distinct) > max_bins:
         running = np.cumsum(held)
         total = int(running[-1])
-        levels = [-(-total * b // max_bins) for b in range(1, max_bins)]  # rounded up: exact
+        levels = [-(-total * b // max_bins) for b in range(1, max_bins)]  # rounded up in integers
         last = np.unique(np.searchsorted(running, np.array(levels, dtype=np.int64)))
         last = last[last < len(distinct) - 1]
     low, high = distinct[last], distinct[last + 1]
@@ -295,10 +295,10 @@ class _Ladder(NamedTuple):
     Attributes
     ----------
     edges : array
-        Followed by so many infinities that no step leads beyond them.
+        Followed by enough infinities that no step leads past the end.
     before : array
-        By cell of an even grid over the edges how many of them lie in cells before. It narrows the search
-        to the edges of a value's own cell, which are few.
+        For each cell of an even grid over the edges, the number of edges in earlier cells. It narrows the search
+        to the edges in a value's own cell, which are few.
     low, factor : float
         Origin and scale of the grid.
     widest : int
@@ -331,10 +331,10 @@ class _Ladder(NamedTuple):
 
 @kernel
 def _bin_numbers(values, edges, before, low, factor, widest, out):
-    """Out = #(edges < value); NaN is missing.
+    """Write #(edges < value); NaN is missing.
 
-    A strip of values at a time, and a step of all their searches at a time: so nothing branches on a value,
-    and steps are taken several at once. Edges of later cells need not be kept out: none is below the value.
+    The kernel takes one step of all searches of a strip of values at a time, so that nothing branches on a value
+    and the loop vectorises. Edges of later cells need not be excluded, since none is below the value.
     """
     last, room = before.size - 1.0, np.empty(_STRIP, dtype=np.int32)
     for a in range(0, values.size, _STRIP):
@@ -342,7 +342,9 @@ def _bin_numbers(values, edges, before, low, factor, widest, out):
         at = room[: some.size]
         for i in range(some.size):
             cell = (some[i] - low) * factor
-            cell = min(cell, last) if cell > 0.0 else 0.0  # NaN (infinity times zero): the first
+            cell = (
+                min(cell, last) if cell > 0.0 else 0.0
+            )  # NaN (infinity times zero) goes to the first cell
             at[i] = before[int(cell)]
         step = widest
         while step > 0:
@@ -355,7 +357,7 @@ def _bin_numbers(values, edges, before, low, factor, widest, out):
 
 @kernel
 def _bin_categories(values, levels, bins, out):
-    """Out = the bin of each value, of which `bins` are those of the sorted levels; others are missing."""
+    """Write the bin of each value from the `bins` of the sorted levels; other values are missing."""
     for i in range(values.size):
         at = np.searchsorted(levels, values[i])
         out[i] = bins[at] if at < levels.size and levels[at] == values[i] else MISSING_BIN
@@ -364,7 +366,7 @@ def _bin_categories(values, levels, bins, out):
 def bin_columns(
     X: Any, bins: Bins, threads: Threads | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The binned table twice: row-major for histograms, column-major for single-feature passes."""
+    """Return the binned table twice: row-major for histograms, column-major for single-feature passes."""
     threads = threads or Threads()
     n, columns = X.shape
     by_row, by_column = np.empty((n, columns), dtype=BIN), np.empty((columns, n), dtype=BIN)
@@ -398,7 +400,7 @@ def bin_rows(
 
 
 def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:
-    """How values of column j are binned."""
+    """Return the function that bins values of column j."""
     edges = bins.edges[j]
     if bins.categorical[j]:
         levels, its = levels_of(edges, bins.rare.get(j))

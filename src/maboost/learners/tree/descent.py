@@ -1,4 +1,4 @@
-"""Binned rows going down a whole tree: rows that were hidden while it grew, or come later."""
+"""Binned rows descending a whole tree: hidden rows, and rows that come later."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from maboost.runtime.threads import Threads
 
 __all__ = ["descend"]
 
-_TILE = 1 << 12  # rows whose place in the tree stays in the first cache
-_NUMBERED = 256  # nodes that have a number of one byte
-_SETS = 4  # bins looked up in a table in the time of a level of branches
+_TILE = 1 << 12  # rows whose nodes fit the first-level cache
+_NUMBERED = 256  # nodes whose number fits one byte
+_SETS = 4  # table look-ups that take as long as a level of branches
 
 
 @kernel
 def _ask_all(by_column, size, nodes, feature, left, last, from_missing, go_left, out, chunk, slot):
-    """Ask rows the questions of all nodes, parents first: those that are not there do not care.
+    """Evaluate the splits of all nodes for all rows, parents first; a split changes only the rows at its node.
 
-    So many more questions than levels, but of 64 rows at once: neither the column asked nor the place of the
-    answer depends on the row. Where bins up to `last` go left, beginning with that of missing values or with
-    the first, they need not be looked up in the table `go_left` either.
+    This evaluates more splits than levels, but for 64 rows at once, since neither the column nor the place of the
+    result depends on the row. If the bins up to `last` go left, starting with that of missing values or with
+    the first, no look-up in the table `go_left` is needed either.
     """
     n, start = by_column.shape[1], chunk * size
     stop = min(start + size, n)
@@ -42,7 +42,7 @@ def _ask_all(by_column, size, nodes, feature, left, last, from_missing, go_left,
                     there = np.uint8(next + (not answers[bins[i]]))
                     place[i] = there if place[i] == node else place[i]
             else:
-                end, lift = np.uint8(last[k]), np.uint8(from_missing[k])  # 255 and one more is 0
+                end, lift = np.uint8(last[k]), np.uint8(from_missing[k])  # 255 plus one wraps to 0
                 for i in range(place.size):
                     there = np.uint8(next + (np.uint8(bins[i] + lift) > end))
                     place[i] = there if place[i] == node else place[i]
@@ -52,7 +52,7 @@ def _ask_all(by_column, size, nodes, feature, left, last, from_missing, go_left,
 
 @kernel
 def _walk(by_column, size, feature, left, go_left, depth, out, chunk, slot):
-    """A tile of rows at a time, a level at a time; a leaf is its own left child, and everything goes left."""
+    """Descend a tile of rows one level at a time; a leaf is its own left child, and every row there goes left."""
     start = chunk * size
     stop = min(start + size, out.size)
     for a in range(start, stop, _TILE):
@@ -86,10 +86,10 @@ def descend(
     threads: Threads,
     out: NDArray[np.int32],
 ) -> None:
-    """Write the leaf of every row, of a tree whose right children follow their left siblings.
+    """Write the leaf of every row in a tree whose right children follow their left siblings.
 
-    `feature` is -1 at leaves; `go_left` says by node and bin who goes left. Reads only the columns that the
-    tree splits on.
+    `feature` is -1 at leaves; `go_left` says by node and bin which rows go left. Only the columns that the
+    tree splits on are read.
     """
     leaves = feature < 0
     nodes = np.flatnonzero(~leaves)

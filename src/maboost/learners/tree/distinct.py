@@ -1,4 +1,4 @@
-"""The distinct values of columns, over all shards: what their bins follow from."""
+"""The distinct values of columns over all shards, from which the bins follow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ __all__ = ["Weighted", "distinct", "from_all_values"]
 Array = NDArray[np.float64]
 Weighted = tuple[Array, NDArray[np.int64]]
 
-_READ = 4  # columns in a piece of work: half a cache line of a row of numbers
-_ROOM = 1 << 21  # values in memory at once, where a column has no more
-_TOGETHER = 8  # columns in a message: enough that few are sent, few enough to be in memory twice
+_READ = 4  # columns that a thread reads together: half a cache line of a row of numbers
+_ROOM = 1 << 21  # values in memory at once, unless a single column has more
+_TOGETHER = (
+    8  # columns in a message: large enough for few messages, small enough to hold in memory twice
+)
 
 
 def distinct(values: Array, weights: NDArray[np.int64]) -> Weighted:
-    """Sorted distinct values and the weight of each."""
+    """Return the sorted distinct values and the weight of each."""
     if not len(values):
         return values, weights
     even = bool(np.all(weights == weights[0]))
@@ -44,11 +46,11 @@ def from_all_values(
     comm: Communicator,
     threads: Threads,
 ) -> list[Array]:
-    """What follows from the distinct values of each column over all shards, and their weights.
+    """Return a result for each column from its distinct values over all shards and their weights.
 
-    ``read(some)`` has the values and weights of some neighbouring columns of this shard, `rows` each at most,
-    ``answer(j, values, weights)`` what follows for one. The answer to a column is found by one of the shards,
-    which tells the others.
+    ``read(some)`` returns the values and weights of some neighbouring columns of this shard, at most `rows` each;
+    ``answer(j, values, weights)`` computes the result of one column. One of the shards computes it and
+    sends it to the others.
     """
     if comm.size == 1:
         at_once = max(_ROOM // max(rows, 1), 1)
@@ -71,15 +73,15 @@ def from_all_values(
 
 
 def _groups(columns: int, size: int) -> list[range]:
-    """Neighbouring columns, so many at a time."""
+    """Return groups of at most `size` neighbouring columns."""
     return [range(start, min(start + size, columns)) for start in range(0, columns, size)]
 
 
 class _Told(NamedTuple):
-    """What a shard says of a column beforehand, so that no byte too many is sent."""
+    """The description of a column that a shard sends first, so that the values travel in as few bytes as possible."""
 
     size: int
-    weight: int  # of every value; -1 where they differ
+    weight: int  # of every value; -1 if they differ
     single: bool  # whether 32 bits hold the values exactly
 
     @classmethod
@@ -93,9 +95,9 @@ class _Told(NamedTuple):
 
 
 def _gathered_columns(parts: list[Weighted], comm: Communicator) -> list[Weighted]:
-    """These columns of all shards, one shard's after the other's.
+    """Return these columns of all shards, concatenated in the order of shards.
 
-    A message of sizes, one of values, and one of weights for the columns where they are not all equal.
+    One message has the sizes, one the values, and one the weights of the columns whose weights differ.
     """
     own = np.array([_Told.of(*part) for part in parts], dtype=np.int64)
     told = by_rank(own.reshape(-1), comm).reshape(comm.size, *own.shape)
@@ -113,7 +115,7 @@ def _gathered_columns(parts: list[Weighted], comm: Communicator) -> list[Weighte
 
 
 def _common(told: NDArray[np.int64]) -> int:
-    """The weight of every value of a column on all shards that have any; -1 where they differ."""
+    """Return the weight of every value of a column on all shards that have values; -1 if the weights differ."""
     weights = set(told[told[:, 0] > 0, 1].tolist())
     return int(weights.pop()) if len(weights) == 1 else -1 if weights else 0
 
@@ -121,10 +123,10 @@ def _common(told: NDArray[np.int64]) -> int:
 def _joined(
     parts: list[NDArray[Any]], sizes: NDArray[np.int64], comm: Communicator
 ) -> list[NDArray[Any]]:
-    """Arrays of all shards end to end, by column (`sizes`: of columns by shards), in one message."""
+    """Exchange arrays of all shards in one message; return them concatenated, by column (`sizes`: columns by shards)."""
     ends = np.cumsum(sizes).reshape(sizes.shape)
     dtype = parts[0].dtype
-    integers = np.dtype(f"i{dtype.itemsize}")  # a sum of integers changes no bit
+    integers = np.dtype(f"i{dtype.itemsize}")  # a sum of integers preserves all bits
     everything = np.zeros(int(ends[-1, -1]), dtype=integers)
     for part, end in zip(parts, ends[:, comm.rank].tolist(), strict=True):
         everything[end - len(part) : end] = part.view(integers)

@@ -1,12 +1,11 @@
-"""Growing a tree: level by level, or the best leaf first.
+"""Growth of a tree, level by level or best leaf first.
 
-A node owns a slice of one of two lists of rows, kept in ascending order, which a split divides stably. Only
+A node owns a slice of one of two lists of rows, kept in ascending order, which a split partitions stably. Only
 the smaller child's histogram is counted; the other is the parent's minus that. A level runs in four parallel
-loops of one compiled call: rows are counted in runs, the runs of a node are summed and subtracted from its
-parent, columns are searched, and rows are divided. Several levels run in one call, unless Python has to do
-something in between: shards exchange the histograms of a whole level at once, and all that is decided follows
-from them, so every shard grows the same tree; and where every node looks at features of its own, these are
-drawn.
+loops of one compiled call: count rows in runs, sum the runs of a node and subtract them from its parent, search
+the columns, partition the rows. One call grows several levels, unless Python must act in between. It must if
+shards exchange the histograms of a level: all decisions follow from them, so every shard grows the same tree. It
+must also if every node draws its own features.
 """
 
 from __future__ import annotations
@@ -48,7 +47,9 @@ class Binned:
     bins: Bins
     by_row: NDArray[np.uint8]
     by_column: NDArray[np.uint8]
-    mapped: bool = False  # from files: a pass over all columns must read one of them, in its order
+    mapped: bool = (
+        False  # from files: a pass over all columns should read one of the two tables in its order
+    )
 
     @property
     def rows(self) -> int:
@@ -63,10 +64,10 @@ class Binned:
 
 @dataclass(frozen=True)
 class Rewards:
-    """What rows are worth in this round, in packed cells.
+    """The weights and rewards of rows in this round, in packed cells.
 
-    Two classes: `cells` (n,) and `labels` (n,). More: `cells` (n, channels), K rewards, then weight and
-    count, then zeros; `labels` is None. `classes` is 0 for two, K for more, as :class:`Limits` has it.
+    Two classes: `cells` (n,) and `labels` (n,). More: `cells` (n, channels) with K rewards, then weight and
+    count, then zeros; `labels` is None. `classes` is 0 for two classes and K for more, as in :class:`Limits`.
     """
 
     cells: NDArray[np.int64]
@@ -77,7 +78,7 @@ class Rewards:
 
 @dataclass(frozen=True)
 class GrowthRules:
-    """The shape of a tree; see :class:`maboost.HistTreeClassifier` for their meaning."""
+    """The parameters of a tree's shape; see :class:`maboost.HistTreeClassifier` for their meaning."""
 
     max_depth: int | None = 3
     max_leaf_nodes: int | None = None
@@ -90,7 +91,7 @@ class GrowthRules:
 
 
 class _Plan(NamedTuple):
-    """The rules of one tree, for the kernels. `max_leaf_nodes` is 0 if a tree grows level by level."""
+    """The rules of one tree in the form of the kernels; `max_leaf_nodes` is 0 for growth level by level."""
 
     max_depth: int
     max_leaf_nodes: int
@@ -99,23 +100,23 @@ class _Plan(NamedTuple):
     votes: bool
     count_bits: int
     classes: int
-    way: int  # in which the rows of the root are counted
-    pauses: bool  # whether Python has something to do between levels
+    way: int  # how the rows of the root are counted
+    pauses: bool  # whether Python must act between levels
     shared: bool  # whether histograms are exchanged
-    numbers: bool  # whether rows learn the numbers of their leaves
+    numbers: bool  # whether growth writes the leaf of each row
     least_rows: int
     least_counted: int
 
 
 # Entries of `state`.
-_PHASE = 0  # what is to be done next
-_NODES = 1  # how many there are
-_FIRST = 2  # the first of those that are to be searched; all after it are, too
-_PENDING = 3  # how many are to be counted
-_FREE = 4  # how many slots for histograms are free
-_UNLISTED = 5  # whether the lists of rows are not filled yet
+_PHASE = 0  # the next phase of growth
+_NODES = 1  # number of nodes
+_FIRST = 2  # the first node to be searched; all later nodes are searched too
+_PENDING = 3  # number of nodes to be counted
+_FREE = 4  # number of free slots for histograms
+_UNLISTED = 5  # whether the lists of rows are still empty
 _COUNTED = 6  # rows counted so far
-_DIVISIONS = 7  # how many more nodes may be divided, best leaf first
+_DIVISIONS = 7  # number of nodes that may still be split, best leaf first
 _STATE = 8
 
 _COUNT, _PAUSE, _SUBTRACT, _SEARCH, _DONE = 0, 1, 2, 3, 4
@@ -128,7 +129,7 @@ class _Nodes(NamedTuple):
     Attributes
     ----------
     state : array
-        See the names above.
+        Counters and flags; see the indices above.
     nodes : array of :data:`NODE`
     sums, left : arrays of shape (nodes, channels)
         The sums of a node and of its left side.
@@ -159,7 +160,7 @@ class _Nodes(NamedTuple):
 
 @kernel
 def _read(node, sums, plan):
-    """Set a node's weight and count, from its sums."""
+    """Set a node's weight and count from its sums."""
     cell = sums[0] + sums[1] if plan.classes == 0 else sums[plan.classes]
     node.weight = float(cell >> plan.count_bits)
     node.count = cell & ((np.int64(1) << plan.count_bits) - 1)
@@ -184,7 +185,7 @@ def _start_root(growing, plan, columns):
 
 @kernel
 def _search_level(team, growing, searched, features, plan):
-    """Search all nodes that have a histogram; the others become leaves."""
+    """Search all nodes that have a histogram; turn the others into leaves."""
     state, nodes = growing.state, growing.nodes
     first = state[_FIRST]
     ids = np.empty(state[_NODES] - first, dtype=np.int64)
@@ -227,7 +228,7 @@ def _release(growing, id):
 
 @kernel
 def _to_divide(growing, plan):
-    """The nodes to be divided next, none if the tree is grown."""
+    """Return the nodes to be split next; none if the tree is grown."""
     state, nodes = growing.state, growing.nodes
     ids = np.empty(state[_NODES] - state[_FIRST] + 1, dtype=np.int64)
     n = 0
@@ -254,7 +255,7 @@ def _answer(node, sums, plan):
 
 @kernel
 def _bound(node, nodes, sums, monotone, plan):
-    """Keep later splits below a constrained one on their own side of its middle."""
+    """Bound the answers below a constrained split by the middle of the two sides."""
     if monotone is not None:
         constraint = monotone[node.feature]
         if constraint != 0:
@@ -269,7 +270,7 @@ def _bound(node, nodes, sums, monotone, plan):
 
 @kernel
 def _add_children(growing, searched, plan, id, rows_left, side):
-    """Number the children of a node, and say what they know of themselves."""
+    """Append the children of a node, with their bounds and slices of rows."""
     state, nodes, sums = growing.state, growing.nodes, growing.sums
     node = nodes[id]
     node.left = state[_NODES]
@@ -290,9 +291,9 @@ def _add_children(growing, searched, plan, id, rows_left, side):
 
 @kernel
 def _await_histograms(growing, plan, ids):
-    """Give slots to the children that may be split: the smaller is counted, the other has the parent's.
+    """Assign histogram slots to children that may be split: the smaller is counted, the other reuses the parent's.
 
-    Which is smaller is a question of all shards, so that all count the same nodes.
+    The smaller child is found from the counts of all shards, so that all shards count the same nodes.
     """
     state, nodes = growing.state, growing.nodes
     state[_PENDING] = 0
@@ -304,7 +305,7 @@ def _await_histograms(growing, plan, ids):
         able = nodes[large].depth < plan.max_depth
         if (
             able and nodes[large].count >= 2 * plan.min_count
-        ):  # where the smaller may, so may the other
+        ):  # if the smaller child may be split, so may the other
             nodes[large].slot, nodes[id].slot = nodes[id].slot, -1
             state[_FREE] -= 1
             nodes[small].slot = growing.free[state[_FREE]]
@@ -316,7 +317,7 @@ def _await_histograms(growing, plan, ids):
 
 @kernel
 def _number_leaves(team, growing, plan, told):
-    """Tell rows the number of their leaf; those of the leaves from `told` on know it already."""
+    """Write the leaf number of the rows; rows of the leaves from `told` on have it already."""
     state, nodes = growing.state, growing.nodes
     if state[_NODES] == 1:
         growing.leaf_of[:] = 0
@@ -332,7 +333,7 @@ def _number_leaves(team, growing, plan, told):
 
 @kernel
 def _divide_level(team, counted, growing, searched, plan):
-    """Divide the nodes whose turn it is; returns whether the tree is grown."""
+    """Split the nodes whose turn it is; return whether the tree is grown."""
     state, nodes, order = growing.state, growing.nodes, growing.order
     ids, first = _to_divide(growing, plan), state[_NODES]
     if ids.size == 0:
@@ -367,7 +368,7 @@ def _divide_level(team, counted, growing, searched, plan):
 
 @kernel
 def _count_pending(team, counted, growing, plan):
-    """Count the nodes that are waiting for it."""
+    """Count the histograms of the pending nodes."""
     state, nodes = growing.state, growing.nodes
     ids = growing.pending[: state[_PENDING]]
     if ids.size == 0:
@@ -385,7 +386,7 @@ def _count_pending(team, counted, growing, plan):
 
 @kernel
 def _subtract_exchanged(growing):
-    """Subtract the histograms of all shards from those of the parents."""
+    """Subtract the exchanged histograms from those of the parents."""
     for id in growing.pending[: growing.state[_PENDING]]:
         if id > 0:
             small = growing.hists[growing.nodes[id].slot]
@@ -396,7 +397,7 @@ def _subtract_exchanged(growing):
 
 @kernel
 def _has_room(growing, plan):
-    """Whether there is memory for the children of all nodes that may be divided."""
+    """Return whether there is memory for the children of all nodes that may be split."""
     state = growing.state
     level = state[_NODES] - state[_FIRST]
     last = growing.nodes[state[_FIRST]].depth + 1 == plan.max_depth and plan.max_leaf_nodes == 0
@@ -406,7 +407,7 @@ def _has_room(growing, plan):
 
 @kernel
 def grow_levels(team, counted, growing, searched, features, plan):
-    """Grow levels until the tree is grown, memory is short, or Python has to do something."""
+    """Grow levels until the tree is grown, memory is short, or Python must act."""
     state = growing.state
     while True:
         if state[_PHASE] == _COUNT:
@@ -430,19 +431,19 @@ def grow_levels(team, counted, growing, searched, features, plan):
 
 @dataclass
 class Workspace:
-    """Memory for growth, kept from tree to tree: fresh memory costs more than to fill it."""
+    """Memory for growth, reused from tree to tree, since allocating it costs more than filling it."""
 
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """An array of this shape with whatever it contains; one of its name has the same memory."""
+        """Return an array of this shape with undefined content; calls with one name reuse its memory."""
         kept = self._kept.get(name)
         if kept is None or kept.shape[0] < shape[0] or kept.shape[1:] != shape[1:]:
             kept = self._kept[name] = np.empty(shape, dtype=dtype)
         return kept if len(kept) == shape[0] else kept[: shape[0]]
 
     def longer(self, name: str, rows: int) -> NDArray[Any]:
-        """The array of this name, of at least so many rows, with what it contains."""
+        """Return the array of this name with its content, grown to at least `rows` rows."""
         old = self._kept[name]
         if len(old) < rows:
             self._kept[name] = np.empty((rows, *old.shape[1:]), dtype=old.dtype)
@@ -450,14 +451,14 @@ class Workspace:
         return self._kept[name]
 
 
-_MOST_AT_FIRST = 6  # levels that there is memory for at first
+_MOST_AT_FIRST = 6  # levels for which memory is allocated at first
 
 
 def _memory(
     plan: _Plan, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
     parts: int, leaf_of: NDArray[np.int32], work: Workspace,
 ) -> _Nodes:  # fmt: skip
-    """A tree of one node, and the memory for its growth."""
+    """Return a tree of one node, and the memory for its growth."""
     slots, most = 1 << min(plan.max_depth - 1, _MOST_AT_FIRST - 1), 1 << _MOST_AT_FIRST + 1
     if plan.max_leaf_nodes > 0:
         slots = min(plan.max_leaf_nodes, 1 << _MOST_AT_FIRST)
@@ -489,7 +490,7 @@ def _memory(
 
 
 def _with_more_room(growing: _Nodes, work: Workspace) -> _Nodes:
-    """The same, with memory for the children of all nodes that may be divided."""
+    """Return the same tree with memory for the children of all nodes that may be split."""
     level = int(growing.state[_NODES] - growing.state[_FIRST])
     most = max(len(growing.nodes), 2 * int(growing.state[_NODES] + 2 * level))
     slots, free = len(growing.hists), int(growing.state[_FREE])
@@ -512,7 +513,7 @@ def _drawn(
 
 
 class Grown(NamedTuple):
-    """A tree, the leaf of every row where all were shown, and the bytes read of the bins."""
+    """A tree, the leaf of every row if all rows were shown, and the bytes read from the bins."""
 
     tree: Tree
     leaves: NDArray[np.int32] | None
@@ -531,8 +532,8 @@ def grow(
 ) -> Grown:
     """Grow a tree on the shown rows.
 
-    If all rows are shown their leaves come from growing; otherwise all must go down the tree, column by column,
-    which is cheaper than to tell the hidden ones apart.
+    If all rows are shown, growth gives their leaves. Otherwise all rows descend the tree column by column,
+    which is cheaper than separating the hidden rows.
     """
     comm, work = comm or SerialCommunicator(), work or Workspace()
     n, columns = data.rows if rows is None else len(rows), data.shape[1]
@@ -585,10 +586,8 @@ def grow(
             continue
         if comm.size > 1:
             _exchange(growing, comm)
-        if (
-            draws
-        ):  # for leaves of too few rows too: what later nodes draw must not depend on how many rows
-            # there are, or a row of weight two would not be the row twice
+        if draws:  # drawn also for leaves with too few rows: the draws of later nodes must not depend on the number of
+            # rows, or a row of weight two would not equal the row twice
             level = range(int(state[_NODES] - state[_FIRST]))
             drawn = np.array([_drawn(features, per_node, rng) for _ in level])
         state[_PHASE] = _SUBTRACT if comm.size > 1 else _SEARCH
@@ -601,7 +600,7 @@ def grow(
 
 
 def _exchange(growing: _Nodes, comm: Communicator) -> None:
-    """Sum the histograms that were just counted over all shards."""
+    """Sum the new histograms over all shards."""
     slots = growing.nodes["slot"][growing.pending[: growing.state[_PENDING]]].tolist()
     found = sums_of_all([growing.hists[slot] for slot in slots], comm)
     for slot, hist in zip(slots, found, strict=True):

@@ -24,20 +24,20 @@ from maboost.runtime.parallel import parallel_for, slots
 
 __all__ = ["IN_ORDER", "LISTED", "STRIPS", "Counted", "count_nodes", "cut", "most_parts"]
 
-_AHEAD = 8  # rows from the one being added to the one being fetched
+_AHEAD = 8  # rows between the one being added and the one being prefetched
 _STRIP = 1 << 13  # rows whose cells stay in the cache from column to column
-_WIDE = 64  # columns of a row that are read in one go: a cache line or two
-_SHORT = 1 << 10  # rows whose pages stay in memory from piece to piece, however little there is
+_WIDE = 64  # columns of a row that are read at once: a cache line or two
+_SHORT = 1 << 10  # rows whose pages stay in memory from piece to piece, even if memory is scarce
 _COLUMN = 2 * ROOM  # cells of a column, one class after the other
 _BYTE, _EIGHT = np.uint64(255), np.uint64(8)
 
-# How the rows of a node are read. All rows are read by column, since the sums being added to are then few,
-# or row by row in their order, from a file; some rows by row, since a row is a cache line or two.
+# How the rows of a node are read. All rows are read by column, since few sums are then being added to, or from a
+# file row by row in order. A subset of rows is read row by row, since a row is a cache line or two.
 LISTED, STRIPS, IN_ORDER = 0, 1, 2
 
 
 class Counted(NamedTuple):
-    """What is counted: the bins of all rows by row and by column, and what each row is worth.
+    """The input of a count: the bins of all rows by row and by column, and the cell of each row.
 
     `cells` (n,) and `labels` (n,) for two classes, `rewards` (n, channels) for more; the others are None.
     """
@@ -51,13 +51,13 @@ class Counted(NamedTuple):
 
 @kernel
 def _piece(flat, size, j):
-    """Piece j of a flat array: unlike a matrix's row, known to be contiguous, which halves the time."""
+    """Return piece j of a flat array, which numba knows to be contiguous, unlike a matrix's row; this halves the time."""
     return flat[j * size : (j + 1) * size]
 
 
 @kernel(inline="always")
 def _add_row(sums, own, flat, start, size, value):
-    """Add a value to the cells of a row's bins, ``flat[start : start + size]``, a column each.
+    """Add a value to the cells of a row's bins, ``flat[start : start + size]``, one bin a column.
 
     The cells of its class begin at `own` in each column.
     """
@@ -70,7 +70,7 @@ def _add_row(sums, own, flat, start, size, value):
 
 @kernel
 def _add_classes_by_row(binned, start, stop, cells, labels, hist):
-    """Rows from `start` to `stop`, each of them once and in order: for rows that are mapped from a file."""
+    """Add rows from `start` to `stop`, each once and in order, for rows that are mapped from a file."""
     columns = binned.shape[1]
     flat = binned.reshape(-1)
     for i in range(start, stop):
@@ -90,9 +90,9 @@ def _add_five(sums, label, first, second, third, fourth, fifth, value):
 
 @kernel
 def _add_classes(by_column, start, stop, cells, labels, hist):
-    """Rows from `start` to `stop`, a strip at a time.
+    """Add rows from `start` to `stop`, one strip at a time.
 
-    The sums of five columns stay in the first cache, and the cells of a strip in the second.
+    The sums of five columns stay in the first-level cache, and the cells of a strip in the second-level cache.
     """
     columns, n = by_column.shape
     flat, sums = by_column.reshape(-1), hist
@@ -128,9 +128,9 @@ def _add_classes(by_column, start, stop, cells, labels, hist):
 
 @kernel
 def _add_classes_at(binned, rows, cells, labels, hist):
-    """Some rows, in pieces of so many columns that their sums stay in the second cache.
+    """Add some rows, in groups of columns whose sums fit the second-level cache.
 
-    All pieces of a strip of rows before the next strip: rows that are mapped from a file are read once.
+    All groups of a strip of rows come before the next strip, so rows that are mapped from a file are read once.
     """
     columns = binned.shape[1]
     flat, sums = binned.reshape(-1), hist
@@ -153,7 +153,7 @@ def _add_classes_at(binned, rows, cells, labels, hist):
 
 @kernel
 def _add_rewards_at(binned, rows, rewards, hist):
-    """Channels come in fours; four or eight, the usual numbers, are told to the compiler."""
+    """Add the rewards of some rows; channels come in fours, and the usual numbers, four and eight, are constants."""
     columns, channels = binned.shape[1], rewards.shape[1]
     flat, cells, sums = binned.reshape(-1), rewards.reshape(-1), hist
     for k in range(rows.size):
@@ -183,8 +183,8 @@ def _add_rewards_at(binned, rows, rewards, hist):
 def cut(nodes, ids, threads, each, least):
     """Cut the rows of some nodes into pieces (node, start, stop), each node into pieces of equal size.
 
-    About `each` pieces a thread, of at least `least` rows, and one for every node. A single thread has one
-    piece a node.
+    There are about `each` pieces a thread, of at least `least` rows, and at least one for every node. A single thread
+    has one piece a node.
     """
     rows = 0
     for id in ids:
@@ -210,7 +210,7 @@ _RUNS = 2  # a thread
 
 
 def most_parts(threads: int, values: int, least: int) -> int:
-    """Return how many histograms of parts of nodes there are at most, for so many values to count."""
+    """Return the largest number of histograms of parts of nodes when `values` values are counted."""
     return 0 if threads == 1 else min(2 * _RUNS * threads, 2 * (values // least + 1))
 
 
@@ -219,7 +219,7 @@ def _count_run(
     by_row, by_column, cells, labels, rewards, order, nodes, runs, owners, hists, parts, way,
     unlisted, chunk, slot,
 ):  # fmt: skip
-    """Count a run of rows into the histogram of its node, or into one of its own."""
+    """Count a run of rows into the histogram of its node, or into a partial histogram."""
     id, a, b = runs[chunk, 0], runs[chunk, 1], runs[chunk, 2]
     hist = hists[nodes[id].slot] if owners[chunk] < 0 else parts[owners[chunk]]
     hist[:] = 0
@@ -240,13 +240,13 @@ def _count_run(
 
 @kernel
 def sibling_of(id):
-    """The other child of the parent; children are numbered in pairs from 1 on."""
+    """Return the sibling of a node; children are numbered in pairs from 1 on."""
     return id + 1 if id % 2 == 1 else id - 1
 
 
 @kernel
 def _fold_cells(nodes, ids, firsts, owners, hists, parts, subtract, pieces, chunk, slot):
-    """Sum the runs of a node over some cells, and subtract them from the parent's for the sibling."""
+    """Sum the partial histograms of a node over some cells, and subtract them from the parent's for the sibling."""
     j, piece = chunk // pieces, chunk % pieces
     id = ids[j]
     a, b = hists.shape[1] * piece // pieces, hists.shape[1] * (piece + 1) // pieces
@@ -267,7 +267,7 @@ def _fold_cells(nodes, ids, firsts, owners, hists, parts, subtract, pieces, chun
 
 @kernel
 def fold(team, nodes, ids, firsts, owners, hists, parts, subtract):
-    """:func:`_fold_cells` for all nodes and cells."""
+    """Run :func:`_fold_cells` for all nodes and cells."""
     pieces = 1 if slots(team) == 1 else max(4 * slots(team) // ids.size, 1)
     args = (nodes, ids, firsts, owners, hists, parts, subtract, pieces)
     parallel_for(team, ids.size * pieces, _fold_cells, args)
@@ -284,14 +284,14 @@ def count_nodes(team, counted, order, nodes, ids, hists, parts, way, unlisted, s
     parts
         Memory for :func:`most_parts` more histograms.
     way
-        How rows are read.
+        How rows are read; see the constants above.
     unlisted
-        Whether the lists of rows are not filled yet. Rows that are read by list are listed then.
+        Whether the lists of rows are still empty. Rows that are read by list are then listed.
     subtract
-        Whether the slots of the siblings hold the histograms of the parents, from which those of the nodes
+        Whether the slots of the siblings hold the histograms of the parents, from which the counted ones
         are to be subtracted.
     least
-        Rows that are worth a run of their own.
+        Rows from which a run of its own is faster.
     """
     runs = cut(nodes, ids, slots(team), _RUNS, least)
     owners = np.empty(len(runs), dtype=np.int64)

@@ -10,8 +10,8 @@ BIN = np.uint8
 MISSING_BIN = 255
 N_BINS = 256
 
-# Histograms keep a few bins of room a feature: with 4096 bytes each, the first bins of all features
-# would share one set of the cache, and rows of features with few values would wait for each other.
+# Histograms keep a few unused bins a feature. With 4096 bytes each, the first bins of all features would share
+# one set of the cache, and rows of features with few values would evict each other.
 ROOM = N_BINS + 20
 
 # A cell of a histogram is one integer: weight in fixed point in the high bits, a true row count in
@@ -23,10 +23,10 @@ CELL = np.int64
 ROW = np.int32
 ROW_INDEX = np.uint32
 
-# A node of a tree while it grows. Its rows are `start` to `stop` of list number `side` of two, in rising
+# A node of a tree during growth. Its rows are `start` to `stop` of list number `side` of two, in ascending
 # order. `count` is over all shards, `weight` is in the units of cells, answers are bounded by `low` and
-# `high`. `slot` is where its histogram is kept, -1 if there is none. `feature` is -1 until a split is found,
-# `bin` is the last bin that goes left (numbers only), `left` is the left child, -1 until the node is divided;
+# `high`. `slot` is the index of its histogram, -1 if there is none. `feature` is -1 until a split is found,
+# `bin` is the last bin that goes left (numbers only), `left` is the left child, -1 until the node is split;
 # the right child follows it.
 NODE = np.dtype(
     [

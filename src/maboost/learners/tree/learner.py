@@ -1,4 +1,4 @@
-"""Histogram trees as a weak learner: rows are binned once, then a tree a round."""
+"""Histogram trees as a weak learner: rows are binned once, and each round grows a tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["TreeHypothesis", "TreeLearner"]
 
 Array = NDArray[np.float64]
 
-_MOST = 0.75  # of all rows
+_MOST = 0.75  # share of rows from which reading all rows is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class TreeHypothesis:
     tree: Tree
 
     def scores(self, X: Any) -> Array:
-        if isinstance(X, Binned):  # rows on disk that watch
+        if isinstance(X, Binned):  # validation rows on disk
             tree = self.tree.on_bins(X.bins)
             answers = tree.value[tree.send_down(X.by_column, Threads())]
             return answers[:, 0] if answers.shape[1] == 1 else answers
@@ -60,11 +60,11 @@ class TreeLearner:
     max_bins : int, default=255
     categorical : boolean array, optional
         Columns that hold category codes.
-    base : array of shape (n_rows,), optional
+    The measure that defines the quantiles of the bins; uniform by default.
         The measure whose quantiles the bins are; uniform by default.
     threads : Threads
     comm : Communicator
-        The other shards: all of them grow the same tree.
+        The communicator with the other shards, all of which grow the same tree.
     repeats : array of shape (n_rows,), optional
         The weights that say how often a row is repeated; `base` by default.
     """
@@ -81,7 +81,7 @@ class TreeLearner:
 
     @property
     def exact(self) -> bool:
-        """A voting stump over all features is the best of its class."""
+        """Whether the class is that of voting stumps over all features, whose best member growth finds."""
         r = self.rules
         free = r.min_samples_leaf <= 1 and r.min_weight_fraction_leaf == 0.0 and r.monotone is None
         everything = r.features_per_tree is None and r.features_per_node is None
@@ -102,7 +102,7 @@ class TreeLearner:
 class TreeProducer(Producer):
     """A :class:`TreeLearner` with its binned rows.
 
-    The leaves of the training rows are known from growing; they are kept for the last tree only.
+    The leaves of the training rows are a result of growth; they are cached for the last tree only.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class TreeProducer(Producer):
         random_state: np.random.RandomState,
     ) -> TreeHypothesis:
         table: TreeProducer | Resident = self
-        self._last = None  # the new leaves may take its place
+        self._last = None  # frees the memory for the new leaves
         everything, copies = rows is None, self.copies
         if copies is not None and rows is not None:
             copies = copies[rows]
@@ -170,8 +170,8 @@ class TreeProducer(Producer):
             copies = None if copies is None else copies[some]
         learner = self.learner
         (total,), (count,) = counted_sums([weights], learner.comm, learner.threads)
-        # Where most rows are shown, to read all in their order, with the others empty, is faster. All shards
-        # decide alike, so that the bytes they read do not depend on which rows are whose.
+        # If most rows are shown, reading all in order, with empty cells for the others, is faster. All shards
+        # decide alike, so that the bytes they read do not depend on how rows are divided among them.
         able = table is self and self.n_classes == 2 and not self.data.mapped
         most = able and count >= _MOST * self._all_rows
         counted = count if copies is None else global_count(int(copies.sum()), learner.comm)
@@ -199,7 +199,7 @@ class TreeProducer(Producer):
         return hypothesis
 
     def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
-        """The leaf of every training row, `known` where growing has told."""
+        """Return the leaf of every training row; `known` has the leaves that growth has written."""
         self.bytes_read += self.data.rows * len(np.unique(tree.feature[tree.feature >= 0]))
         if known is not None:
             return known
@@ -215,7 +215,7 @@ class TreeProducer(Producer):
         packing: Packing,
         most: bool,
     ) -> Rewards:
-        """The cells of the rows shown; those of the others are zero where `most` are, otherwise anything."""
+        """Return the cells of the rows shown; those of hidden rows are zero with `most`, and otherwise undefined."""
         threads, among = self.learner.threads, table.data.rows
         if self.n_classes == 2:
             cells = self._cells(among)
@@ -228,7 +228,7 @@ class TreeProducer(Producer):
         return Rewards(cells, None, packing.count_bits, self.n_classes)
 
     def _cells(self, *shape: int) -> NDArray[np.int64]:
-        """Room for cells; kept, since fresh memory costs more than to fill it."""
+        """Return memory for cells; reused, since allocating it costs more than filling it."""
         if self._room is None or self._room.shape != shape:
             self._room = np.empty(shape, dtype=np.int64)
         return self._room

@@ -3,7 +3,7 @@
 A cell holds ``(weight << count_bits) + count`` with the weight in fixed point. The weights shown to a
 learner are normalised to a sum of one; with c bits for the count they keep 62 - c bits, 42 at most: a
 resolution of 2^-41 of the total mass or better up to a million rows. A row lighter than half of that
-counts, but weighs nothing. Where all sample weights are small whole multiples of the lightest, a row
+has a count but no weight. If all sample weights are small integer multiples of the lightest, a row
 counts as often as it would have to be repeated, so that rules about the number of rows in a leaf treat a
 weight of two as the row twice.
 """
@@ -29,19 +29,19 @@ Array = NDArray[np.float64]
 
 _LEAST = 1 << 11  # rows of a chunk
 _MOST_COPIES = 255
-_WEIGHT_BITS = 42  # more would only tell apart what differs by the rounding of a float
+_WEIGHT_BITS = 42  # more would resolve only the rounding of floats
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a cell is read: `count_bits` low bits of count, and the value of one weight unit."""
+    """The format of a cell: `count_bits` low bits of count, and the value of one unit of weight."""
 
     count_bits: int
     unit: float
 
     @classmethod
     def of(cls, rows: int, total: float) -> Packing:
-        """For `rows` counted rows (over all shards, copies included) of weight `total`.
+        """Return the format for `rows` counted rows (over all shards, copies included) of weight `total`.
 
         The unit is a power of two, so that the last bits of `total` do not matter.
         """
@@ -50,9 +50,9 @@ class Packing:
 
 
 def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
-    """How many rows each row stands for, where all weigh a small whole number of times the lightest.
+    """Return how many rows each row stands for if all weights are small integer multiples of the lightest.
 
-    None where all weigh the same, or some do not.
+    None if all weights are equal, or some are no such multiples.
     """
     found = whole_weights(base, _MOST_COPIES, comm)
     if found is None:
@@ -63,7 +63,7 @@ def copies_of(base: Array, comm: Communicator) -> NDArray[np.uint8] | None:
 
 
 def counted_rows(base: Array, comm: Communicator) -> int:
-    """The number of rows over all shards, each counted as often as it would have to be repeated."""
+    """Return the number of rows over all shards, each counted as often as it would have to be repeated."""
     found = whole_weights(base, _MOST_COPIES, comm)
     return global_count(len(base) if found is None else int(found[0].sum()), comm)
 
@@ -76,7 +76,7 @@ def _clear_chunk(out, size, chunk, slot):
 
 @kernel
 def _pack_chunk(weights, copies, rows, per_unit, count_bits, size, out, chunk, slot):
-    """`copies` None: each row stands for itself; `rows` None: all, in order."""
+    """Write cells of single rows; `copies` None: each row stands for itself; `rows` None: all rows in order."""
     for i in range(chunk * size, min((chunk + 1) * size, weights.size)):
         times = np.int64(1 if copies is None else copies[i])
         cell = (times * np.int64(weights[i] / times * per_unit + 0.5) << count_bits) + times
@@ -102,9 +102,9 @@ def pack_weights(
     copies: NDArray[np.uint8] | None = None,
     clear: bool = False,
 ) -> NDArray[np.int64]:
-    """Cells of single rows, into `out` if given: the weight in the high bits and the count in the low ones.
+    """Return cells of single rows, written to `out` if given: weight in the high bits, count in the low ones.
 
-    Those of `rows` go to their places there; the others are left as they are, or become zero with `clear`. A
+    Cells of `rows` go to their places there; the others keep their content, or become zero with `clear`. A
     row that stands for several, as `copies` says, weighs and counts exactly as much as they would: rounding
     must not decide between splits that are equally good.
     """
@@ -120,7 +120,7 @@ def pack_weights(
 def _pack_rewards_chunk(
     rewards, copies, rows, per_unit, count_bits, weights, size, out, chunk, slot
 ):
-    """Whole rewards in the high bits, then the cell of the row's weight, then nothing."""
+    """Write rewards as integers in the high bits of channels, then the cell of the row's weight, then zeros."""
     classes = rewards.shape[1]
     for i in range(chunk * size, min((chunk + 1) * size, weights.size)):
         times, row = np.int64(1 if copies is None else copies[i]), i if rows is None else rows[i]
@@ -149,11 +149,11 @@ def pack_rewards(
     rows: NDArray[np.intp] | None = None,
     copies: NDArray[np.uint8] | None = None,
 ) -> None:
-    """The same with rewards of several classes, a channel each, before it."""
+    """Return cells of rows of several classes: one channel of rewards for each class, then weight and count."""
     per_unit = 1.0 / packing.unit
     threads.run(_pack_rewards, rewards, copies, rows, per_unit, packing.count_bits, weights, out)
 
 
 def channels_of(classes: int) -> int:
-    """Of a cell: rewards by class, and weight with count; as many fours as hold them."""
+    """Return the number of channels of a cell: rewards by class, then weight and count, rounded up to a multiple of four."""
     return -(-(classes + 1) // 4) * 4

@@ -1,7 +1,7 @@
-"""Rows going down a level of a tree: into the lists of the children, or to the number of a leaf.
+"""Partition of rows at a level of a tree, into the lists of the children or to the numbers of leaves.
 
-There are two lists of rows. A node that is divided in one piece is divided in its list. The pieces of a
-larger node are divided each by itself, and then copied together into the other list.
+There are two lists of rows. A node that is one piece is partitioned within its list. The pieces of a
+larger node are partitioned separately and then copied together into the other list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECES = 4  # a thread
 
 @kernel
 def _partition(rows, bins, go_left, spare):
-    """In place: rows whose bin goes left, then the others, each in their order. Returns how many."""
+    """Partition in place: rows whose bin goes left, then the others, each in order; return the number of the first."""
     left, right = 0, 0
     for j in range(rows.size):
         row = rows[j]
@@ -59,10 +59,10 @@ def _move_piece(order, nodes, pieces, lefts, places, chunk, slot):
 
 @kernel
 def divide_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, found):
-    """Divide the rows of some nodes stably: those that go left come first.
+    """Partition the rows of some nodes stably: rows that go left come first.
 
-    `unlisted` says that the lists are not filled yet: then all rows are in the one node. Of each node, `found`
-    becomes how many go left and the list that holds them afterwards.
+    With `unlisted` the lists are still empty, and all rows are in the one node. The kernel writes to `found` for each
+    node the number of rows that go left and the list that holds them afterwards.
     """
     pieces = cut(nodes, ids, slots(team), _PIECES, least)
     lefts = np.empty(len(pieces), dtype=np.int64)
@@ -107,7 +107,7 @@ def _number_piece(by_column, order, nodes, go_left, pieces, leaf_of, unlisted, c
 
 @kernel
 def number_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, leaf_of):
-    """Tell the rows of some nodes which child they go to."""
+    """Write for the rows of some nodes the child that they go to."""
     pieces = cut(nodes, ids, slots(team), _PIECES, least)
     args = (by_column, order, nodes, go_left, pieces, leaf_of, unlisted)
     parallel_for(team, len(pieces), _number_piece, args)
@@ -123,6 +123,6 @@ def _fill_piece(order, nodes, pieces, leaf_of, chunk, slot):
 
 @kernel
 def number_leaves(team, order, nodes, ids, least, leaf_of):
-    """Tell the rows of some leaves the number of their leaf."""
+    """Write for the rows of some leaves the number of their leaf."""
     pieces = cut(nodes, ids, slots(team), _PIECES, least)
     parallel_for(team, len(pieces), _fill_piece, (order, nodes, pieces, leaf_of))

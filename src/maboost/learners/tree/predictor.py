@@ -1,4 +1,4 @@
-"""Prediction: flat arrays, whole forests in one call, on raw values."""
+"""Prediction on raw values: flat arrays, whole forests in one call."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Forest", "Tree"]
 
 Array = NDArray[np.float64]
 
-_TILE = 1 << 9  # rows whose values stay in the cache while all trees look at them
+_TILE = 1 << 9  # rows whose values stay in the cache while all trees read them
 _BLOCK = 1 << 16  # rows that are converted at a time
-_SHALLOW = 5  # up to here asking all questions of a tree is cheaper than following its branches
-_PADDED = 1 << 23  # bytes that trees may take as complete ones even if they have few nodes
+_SHALLOW = 5  # depth up to which evaluating all splits of a tree is faster than following branches
+_PADDED = 1 << 23  # bytes that trees may take as complete trees even if they have few nodes
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Tree:
     feature : int32, -1 at leaves
     threshold : float64; values up to it go left
     left, right : int32
-    missing_left : bool; where NaN and unseen categories go
+    missing_left : bool; whether NaN and unseen categories go left
     category_set : int32; index into `categories`, -1 for numbers
     categories : list of sorted arrays; these values go left. The smallest of a column's rare categories
         stands for all of them
@@ -75,7 +75,7 @@ class Tree:
         count_bits: int,
         classes: int,
     ) -> Tree:
-        """From the nodes of a grown tree, their sums, and the bins that go left of those that are divided."""
+        """Make a tree from the nodes of a grown tree, their sums, and the bins that go left at each split."""
         left = nodes["left"].astype(np.int32)
         inner = left >= 0
         feature = np.where(inner, nodes["feature"], -1).astype(np.int32)
@@ -85,7 +85,7 @@ class Tree:
         category_set, categories = np.full(len(nodes), -1, dtype=np.int32), list[Array]()
         if bins.has_categories:
             at = np.flatnonzero(inner & bins.categorical[feature])
-            at = at[np.argsort(left[at])]  # in the order in which they were divided
+            at = at[np.argsort(left[at])]  # in the order in which they were split
             category_set[at] = np.arange(len(at))
             threshold[at] = math.inf
             for node in at.tolist():
@@ -100,12 +100,12 @@ class Tree:
         )  # fmt: skip
 
     def categories_as(self, other: Tree) -> bool:
-        """Whether both trees know the same categories, and the same of them are rare."""
+        """Return whether both trees have the same categories and the same rare ones."""
         pairs = ((self.known, other.known), (self.rare or {}, other.rare or {}))
         return all(_same_arrays(one, its) for one, its in pairs)
 
     def on_bins(self, bins: Bins) -> Tree:
-        """The same tree with its decisions on bins, which a file does not hold."""
+        """Return the same tree with its decisions on bins, which a file does not contain."""
         go_left = np.zeros((len(self.feature), N_BINS), dtype=bool)
         for node in np.flatnonzero(self.feature >= 0):
             edges = bins.edges[self.feature[node]]
@@ -123,7 +123,7 @@ class Tree:
         threads: Threads,
         out: NDArray[np.int32] | None = None,
     ) -> NDArray[np.int32]:
-        """The leaf of every binned row, into `out` if given; reads only the columns it splits on."""
+        """Return the leaf of every binned row, in `out` if given; reads only the columns of the tree's splits."""
         if out is None:
             out = np.empty(by_column.shape[1], dtype=ROW)
         descend(self.feature, self.left, self.go_left, self.depth, by_column, threads, out)
@@ -131,11 +131,11 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Length of the longest path from the root to a leaf."""
+        """The length of the longest path from the root to a leaf."""
         return int(_depth(self.feature, self.left, self.right))
 
     def importances(self, columns: int) -> Array:
-        """Gain by feature, summing to one (or to zero for a single leaf)."""
+        """Return the gain by feature, summing to one (or to zero for a single leaf)."""
         total = np.zeros(columns)
         inner = self.feature >= 0
         np.add.at(total, self.feature[inner], self.gain[inner])
@@ -151,7 +151,7 @@ def _same_arrays(one: dict[int, Array], other: dict[int, Array]) -> bool:
 def answers(
     sums: NDArray[np.int64], low: Array, high: Array, votes: bool, count_bits: int, classes: int
 ) -> Array:
-    """What each node answers if it is a leaf."""
+    """Return the answer of each node as if it were a leaf."""
     if classes == 0:
         zero, one = sums.T >> count_bits
         reward = (one - zero).astype(float)
@@ -170,7 +170,7 @@ def answers(
 
 
 def simplex_rows(table: Array) -> Array:
-    """The Euclidean projection of each row onto the probability simplex."""
+    """Return the Euclidean projection of each row onto the probability simplex."""
     ordered = -np.sort(-table, axis=1)
     excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, table.shape[1] + 1)
     last = np.sum(ordered > excess, axis=1) - 1
@@ -181,10 +181,10 @@ def simplex_rows(table: Array) -> Array:
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees laid end to end, all of which know the same categories.
+    """Trees in one set of arrays; all have the same categories.
 
     A right child follows its left sibling, and a leaf is its own left child with an infinite
-    threshold: walking down is arithmetic without branches, the same number of steps for every row.
+    threshold. So the descent is arithmetic without branches, with the same number of steps for every row.
     """
 
     roots: NDArray[np.int64]
@@ -201,7 +201,7 @@ class Forest:
 
     @classmethod
     def of(cls, trees: list[Tree]) -> Forest:
-        """Lay trees end to end."""
+        """Concatenate trees."""
         sizes = np.array([len(t.feature) for t in trees], dtype=np.int64)
         roots = np.cumsum(sizes) - sizes
         sets = [c for t in trees for c in t.categories]
@@ -230,9 +230,9 @@ class Forest:
         )
 
     def _readable(self, block: Any) -> Array:
-        """Float64, contiguous by row or by column.
+        """Return a block as float64, contiguous by row or by column.
 
-        Unseen categories become NaN, rare ones the category that stands for them.
+        Unseen categories become NaN, rare ones the category that represents them.
         """
         table = np.asarray(block, dtype=np.float64)
         if not (table.flags.c_contiguous or table.flags.f_contiguous):
@@ -249,7 +249,7 @@ class Forest:
         return table
 
     def _complete(self) -> tuple[NDArray[np.int32], Array, NDArray[np.bool_], Array]:
-        """All trees as complete ones of the same depth: every question by level, every answer below."""
+        """All trees as complete trees of the same depth: every split by level, every answer below."""
         ids = self.roots[:, None]
         levels = [ids[:, :0]]
         for _ in range(int(self.depths.max(initial=0))):
@@ -263,9 +263,9 @@ class Forest:
         )  # fmt: skip
 
     def _may_be_complete(self) -> bool:
-        """Whether the trees are shallow, and as complete ones take little more memory than they do now.
+        """Return whether the trees are shallow, and take little more memory as complete trees.
 
-        One tree of depth 5 gives 32 leaves to every tree, also to those of a single node.
+        One tree of depth 5 gives 32 leaves to every tree, even to a single node.
         """
         depth = int(self.depths.max(initial=0))
         if depth > _SHALLOW:
@@ -275,7 +275,7 @@ class Forest:
 
     @cached_property
     def _walk(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """The kernel for these trees, and what it takes to describe them."""
+        """Return the kernel for these trees, and its arguments."""
         nodes = (
             self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left,
         )  # fmt: skip
@@ -287,11 +287,11 @@ class Forest:
         return _votes_of_any, (*nodes, *sets, self.value)
 
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
-        """The weighted sum of all trees' answers, shape (n, answers)."""
+        """Return the weighted sum of all trees' answers, shape (n, answers)."""
         n, threads = X.shape[0], threads or Threads()
         out = np.zeros((n, self.value.shape[1]))
         walk, shape = self._walk
-        # Dense numbers without categories are read where they lie, others a block at a time.
+        # Dense numbers without categories are read in place, other tables a block at a time.
         block = n if _is_plain(X) and not self.levels else _BLOCK
         for start in range(0, n, max(block, 1)):
             some = X[start : start + block]
@@ -306,7 +306,7 @@ class Forest:
 
 
 def _is_plain(X: Any) -> bool:
-    """Whether a table is an array of floats of 64 bits, contiguous by row or by column."""
+    """Return whether a table is an array of floats of 64 bits, contiguous by row or by column."""
     if not isinstance(X, np.ndarray) or X.dtype != np.float64:
         return False
     return bool(X.flags.c_contiguous or X.flags.f_contiguous)
@@ -314,7 +314,7 @@ def _is_plain(X: Any) -> bool:
 
 @kernel
 def _tile(flat, row_step, column_step, columns, start, stop):
-    """Some rows of a table, by column."""
+    """Return some rows of a table, by column."""
     tile = np.empty((columns, stop - start))
     for j in range(columns):
         at = start * row_step + j * column_step
@@ -356,9 +356,9 @@ def _ask(values, threshold, missing_left, place, node, right):
 
 @kernel
 def _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, out):
-    """Shallow trees: every question is asked of all rows of a tile, which vectorises.
+    """Add the votes of shallow trees: every split is evaluated for all rows of a tile, which vectorises.
 
-    A question counts only for the rows that stand before it; `place` numbers the nodes of a level.
+    A split counts only for the rows at its node; `place` numbers the nodes of a level.
     """
     by_column = X.T
     place = np.empty(X.shape[0], dtype=np.int64)
@@ -396,7 +396,7 @@ def _add_votes(
     X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
     value, steps, out,
 ):  # fmt: skip
-    """All rows of a tile go down a tree together, a level at a time; None as sets: only numbers are asked."""
+    """Add the votes of any trees; a tile of rows descends one level at a time. `sets` is None for numbers only."""
     node = np.empty(X.shape[0], dtype=np.int32)
     for t in range(roots.size):
         node[:] = roots[t]

@@ -1,4 +1,4 @@
-"""A copy of some rows, for rounds that look at no others."""
+"""A copy of some rows, for rounds that read no others."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from maboost.runtime.threads import Threads
 
 __all__ = ["Resident"]
 
-_STRIP = 1 << 10  # rows that stay in the cache while they are turned into columns
+_STRIP = 1 << 10  # rows that stay in the cache while they are transposed
 
 
 @kernel
 def _copy_chunk(table, rows, held, at, known, by_row, by_column, size, chunk, slot):
-    """Copy rows, a strip at a time: those that are known from the rows held, the others from the table."""
+    """Copy rows, a strip at a time: known rows from the copy that is held, the others from the table."""
     columns, stop = by_row.shape[1], min((chunk + 1) * size, rows.size)
     for a in range(chunk * size, stop, _STRIP):
         b = min(a + _STRIP, stop)
@@ -42,7 +42,7 @@ def _copy(team, table, rows, held, at, known, by_row, by_column):
 class Resident:
     """Rows of a table, by number, and a copy of their bins and labels in memory.
 
-    The table may be a file mapped into memory that does not fit there: to grow a tree on the copy
+    The table may be a file mapped into memory that does not fit there; growing a tree on the copy
     reads none of it.
 
     Attributes
@@ -51,7 +51,7 @@ class Resident:
     data : Binned
     labels : array
     bytes : int
-        What was read of the table.
+        The bytes read from the table.
     """
 
     rows: NDArray[np.intp]
@@ -68,7 +68,7 @@ class Resident:
         threads: Threads,
         old: Resident | None = None,
     ) -> Resident:
-        """Read these rows once, by row; from `old` those that it has."""
+        """Read these rows once, by row; copy from `old` the rows that it has."""
         old = old if old is not None and old.rows.size else None
         columns = data.by_row.shape[1]
         by_row = np.empty((len(rows), columns), dtype=np.uint8)

@@ -2,16 +2,16 @@ r"""The best split of a node, from its histogram.
 
 With R the reward of a leaf (the weight of class 1 minus that of class 0; a vector for K classes) and
 W its weight, a leaf that answers with real numbers earns :math:`R^2/W` (weighted variance, or Gini)
-and one that votes earns :math:`|R|`, its edge. A split is as good as what its two sides earn more
-than the node does. Sums are exact integers, so equal splits have equal scores on any machine; the
+and one that votes earns :math:`|R|`, its edge. The gain of a split is what its two sides earn more
+than the node. Sums are exact integers, so equal splits have equal scores on any machine; the
 first in the order of features and bins wins.
 
 Categories have no order of their own, so they are tried in the order of their mean rewards. That order
 fits the noise of the same rows: with random labels n rows of weight W earn the mean weight W/n of a row
-on average, so m categories, each with an answer of its own, earn :math:`(m - 1) W/n` more than their
+on average, so m categories, each with its own answer, earn :math:`(m - 1) W/n` more than their
 node. Any split earns one of these by chance. Real-valued leaves gain :math:`(m - 2) W/n` less from a
 split by categories than from an equal split by numbers, where m counts the categories with rows in the
-node; two categories are the same as two numbers. Leaves that vote do not pay, so that a voting stump is
+node; two categories are like two numbers. Leaves that vote are not charged, so a voting stump is
 still the best of its class.
 """
 
@@ -33,9 +33,9 @@ REAL, SIGN = 0, 1
 
 
 class Limits(NamedTuple):
-    """What a split must respect, in the units of the histogram.
+    """The constraints on a split, in the units of the histogram.
 
-    `count_bits` tells how cells are read; `classes` is 0 for two classes (cells by class) and K for
+    `count_bits` is the format of cells; `classes` is 0 for two classes (cells by class) and K for
     more (K reward channels and one of weight and count).
     """
 
@@ -52,10 +52,10 @@ class Searched(NamedTuple):
     Attributes
     ----------
     n_bins : array
-    categorical : boolean array, or None where no column is
-    monotone : array, or None where no column is constrained
+    categorical : boolean array, or None if no column is categorical
+    monotone : array, or None if no column is constrained
     many : int or None
-        The number of classes if it is more than two. So nothing is compiled for what there is not.
+        The number of classes if it is more than two. Kernels compile no code for parts that are None.
     """
 
     n_bins: NDArray[np.int64]
@@ -82,7 +82,7 @@ def _weight(sums, limits):
 
 @kernel
 def _rivals(hist, n_bins, classes):
-    """The two classes that earn most where the bins vote for one or the other, missing values too."""
+    """Return the two classes that earn most if bins vote for one or the other, missing values included."""
     best, one, other = np.int64(0), 0, 0
     for a in range(classes):
         for b in range(a):
@@ -96,9 +96,9 @@ def _rivals(hist, n_bins, classes):
 
 @kernel
 def _category_order(hist, n_bins, limits, heaviest):
-    """Bins with rows, by the mean reward of their rows.
+    """Return the bins that have rows, ordered by the mean reward of their rows.
 
-    Votes for more than two classes are divided best by how much sooner a bin votes for one than for the other.
+    For votes among more than two classes the order is by how much a bin prefers one class to the other.
     """
     votes, one, other = limits.criterion == SIGN and limits.classes > 0, 0, 0
     if votes:
@@ -118,7 +118,7 @@ def _category_order(hist, n_bins, limits, heaviest):
                 key[n] = float(hist[b, heaviest] >> bits) / weight
             found[n] = b
             n += 1
-    for a in range(1, n):  # by insertion: stable, and a few hundred bins at most
+    for a in range(1, n):  # insertion sort: stable, and there are at most a few hundred bins
         value, bin = key[a], found[a]
         b = a
         while b > 0 and key[b - 1] > value:
@@ -130,13 +130,13 @@ def _category_order(hist, n_bins, limits, heaviest):
 
 @kernel
 def _weight_of(cell, bits):
-    """The weight in a cell, as a float: it has 42 bits at most."""
+    """Return the weight in a cell as a float; it has at most 42 bits."""
     return whole(np.uint64(cell) >> np.uint64(bits))
 
 
 @kernel
 def _answer_within(zero, one, low, high):
-    """What a leaf of two classes answers, from their weights."""
+    """Return the answer of a leaf of two classes, from their weights."""
     weight = zero + one
     answer = (one - zero) / weight if weight > 0.0 else 0.0
     answer = low if answer < low else answer
@@ -145,7 +145,7 @@ def _answer_within(zero, one, low, high):
 
 @kernel
 def _earned_by_two(zero, one, votes, low, high):
-    """What a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
+    """Return what a leaf of two classes earns, from their weights; `low` and `high` bound its answer."""
     weight, reward = zero + one, one - zero
     if votes:
         return abs(reward)
@@ -155,7 +155,7 @@ def _earned_by_two(zero, one, votes, low, high):
 
 @kernel
 def _add_up(cells, order, sum, sums):
-    """What `sum` becomes as bins are added to it one by one."""
+    """Write the running sums of `sum` as bins are added one by one."""
     for j in range(order.size):
         sum += cells[order[j]]
         sums[j] = sum
@@ -163,12 +163,12 @@ def _add_up(cells, order, sum, sums):
 
 @kernel
 def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
-    """The gain of cutting after each bin; zero where a side would be too small.
+    """Write the gain of cutting after each bin; zero if a side is too small.
 
-    On the left `least` is enough.
+    The left side needs at least `least` rows.
 
-    Nothing in it depends on the bin before, so that it vectorises: it is a good part of a small tree's time.
-    Weights are whole numbers, of which floats hold sums and differences exactly.
+    No iteration depends on the previous one, so the loop vectorises; it takes much of a small tree's time.
+    Weights are integers, whose sums and differences are exact in floats.
     """
     bits, min_weight = limits.count_bits, limits.min_weight
     mask = (np.int64(1) << bits) - 1
@@ -187,7 +187,7 @@ def _gains_of_two(left_zero, left_one, total, limits, least, low, high, gains):
 
 @kernel
 def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
-    """No gain where answers would rise or fall against a constraint."""
+    """Set the gain to zero where answers would violate a monotone constraint."""
     bits = limits.count_bits
     for j in range(gains.size):
         zero, one = _weight_of(left_zero[j], bits), _weight_of(left_one[j], bits)
@@ -200,9 +200,9 @@ def _forbid(left_zero, left_one, total, limits, constraint, low, high, gains):
 
 @kernel
 def _first_best(gains, best):
-    """Where the largest gain is, the first of equals; -1 if it is not beyond `best`, zero or more.
+    """Return the index of the first largest gain; -1 if it does not exceed `best`, which is zero or more.
 
-    The bits of such floats are in their order, and of integers such a loop vectorises.
+    The bits of such floats have their order, and a loop over integers vectorises.
     """
     most = bits_of(best)
     for j in range(gains.size):
@@ -219,14 +219,14 @@ def _first_best(gains, best):
 def _scan_two(
     hist, total, order, start, limits, constraint, low, high, price, best, best_left, room
 ):  # fmt: skip
-    """Move bins to the left one by one; the best gain beyond `best`, and how many were moved.
+    """Move bins to the left one by one; return the best gain beyond `best`, and how many bins moved.
 
     Every gain is reduced by `price`.
     """
     gains, zeros, ones = room[0][: order.size], room[1], room[2]
     _add_up(hist[0], order, start[0], zeros)
     _add_up(hist[1], order, start[1], ones)
-    least = max(limits.min_count, _count(start, limits) + 1)  # not only what has no bin
+    least = max(limits.min_count, _count(start, limits) + 1)  # more than only the missing values
     _gains_of_two(zeros, ones, total, limits, least, low, high, gains)
     if constraint is not None and constraint != 0:
         _forbid(zeros, ones, total, limits, constraint, low, high, gains)
@@ -241,7 +241,7 @@ def _scan_two(
 
 @kernel
 def _earned_by_many(sums, limits):
-    """What a leaf of K classes earns."""
+    """Return what a leaf of K classes earns."""
     bits = limits.count_bits
     if limits.criterion == SIGN:
         best = sums[0]
@@ -257,7 +257,7 @@ def _earned_by_many(sums, limits):
 
 @kernel
 def _scan_many(hist, total, order, start, limits, price, best, best_left):
-    """:func:`_scan_two` for more classes."""
+    """Run the scan of :func:`_scan_two` for more classes."""
     left, right = start.copy(), total.copy()
     for k in range(total.size):
         right[k] -= start[k]
@@ -285,7 +285,7 @@ def _scan_many(hist, total, order, start, limits, price, best, best_left):
 
 @kernel
 def _price_of_order(total, categories, limits):
-    """What so many categories seem to gain if they mean nothing; free for leaves that vote."""
+    """Return the gain to expect from the order of this many categories by chance; zero for leaves that vote."""
     if limits.criterion == SIGN:
         return 0.0
     return max(categories - 2, 0) * _weight(total, limits) / _count(total, limits)
@@ -312,22 +312,22 @@ def _mark_left(order, moved, go_left):
 def find_split(
     hist, total, features, n_bins, categorical, monotone, limits, low, high, many, left, go_left
 ):  # fmt: skip
-    """The best split over `features`; a gain of zero or less means there is none.
+    """Return the best split over `features`; a gain of zero or less means there is none.
 
     `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is
-    None for two classes, `categorical` where no column is, and `monotone` where none is constrained: so
-    nothing is compiled for what there is not.
+    None for two classes, `categorical` if no column is categorical, and `monotone` if none is constrained;
+    the kernel then compiles no code for these parts.
 
     Returns
     -------
     gain, feature, bin
         `bin` is the last bin that goes left (numbers only). The sums of the left side are written to `left`,
-        and which of all 256 bins go there to `go_left`.
+        and to `go_left` which of all 256 bins go there.
     """
     channels = total.size
     best, feature, cut = 0.0, -1, -1
     start, missing = np.empty(channels, dtype=np.int64), np.empty(channels, dtype=np.int64)
-    natural = np.empty(N_BINS, dtype=np.int64)  # numpy's own takes a quarter of a second to compile
+    natural = np.empty(N_BINS, dtype=np.int64)  # np.arange takes a quarter of a second to compile
     for b in range(N_BINS):
         natural[b] = b
     room = np.empty(N_BINS), np.empty(N_BINS, dtype=np.int64), np.empty(N_BINS, dtype=np.int64)
@@ -367,7 +367,7 @@ def find_split(
                 cut = moved - 1 if ordered else -1
                 _mark_left(order, moved, go_left)
                 go_left[MISSING_BIN] = missing_left == 1
-                if not some_missing:  # nothing is known: with the larger side
+                if not some_missing:  # unknown at training: missing values go with the larger side
                     go_left[MISSING_BIN] = 2 * _count(left, limits) >= _count(total, limits)
     return best, feature, cut
 
@@ -386,7 +386,7 @@ class Candidates(NamedTuple):
 def _search_part(
     hists, nodes, sums, ids, features, first, searched, limits, pieces, found, chunk, slot
 ):
-    """The best split of a node over some of the features drawn for it."""
+    """Find the best split of a node over some of the features drawn for it."""
     j, piece = chunk // pieces, chunk % pieces
     id = ids[j]
     its = features[min(id - first, len(features) - 1)]
@@ -407,9 +407,9 @@ def _search_part(
 def search_nodes(team, hists, nodes, sums, left, go_left, ids, features, first, searched, limits):
     """Find the best split of some nodes that have a histogram, the first of equals.
 
-    Writes `feature`, `bin` and `gain` of a node that has one, the sums of its left side to `left` and the bins
-    that go there to `go_left`. ``features[i]`` are those drawn for node ``first + i``, the last of them for
-    all that follow.
+    Writes `feature`, `bin` and `gain` of a node that has a split, the sums of its left side to `left` and the bins
+    that go there to `go_left`. ``features[i]`` are the features drawn for node ``first + i``, the last of them for
+    all later nodes.
     """
     threads, columns = slots(team), features.shape[1]
     pieces = 1 if threads == 1 else min(max(4 * threads // max(ids.size, 1), 1), columns)
@@ -422,7 +422,7 @@ def search_nodes(team, hists, nodes, sums, left, go_left, ids, features, first, 
     parallel_for(team, n, _search_part, args)
     for j in range(ids.size):
         id = ids[j]
-        best = 1e-12 * nodes[id].weight  # less is rounding
+        best = 1e-12 * nodes[id].weight  # smaller gains are rounding
         for k in range(j * pieces, (j + 1) * pieces):
             if found.feature[k] >= 0 and found.gain[k] > best:
                 best = found.gain[k]
