@@ -1,4 +1,4 @@
-"""The boosting game: one loop, its certificates, and the named boosters as recipes."""
+"""Boosting: the loop, its certificates, and the named boosters as recipes."""
 
 from maboost.boosting.booster import Booster, L1Rule
 from maboost.boosting.certificate import Certificate, ErrorBound, GroupBound, MarginBound

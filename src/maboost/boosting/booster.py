@@ -1,4 +1,4 @@
-"""A booster as its parts."""
+"""The parts of a booster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class L1Rule:
 
 @dataclass
 class Booster(Component):
-    """A booster as its parts; the named ones are in :mod:`maboost.boosting.recipes`.
+    """The parts of a booster; :mod:`maboost.boosting.recipes` has the named boosters.
 
     >>> from maboost.boosting import smooth
     >>> booster = smooth(4.0)

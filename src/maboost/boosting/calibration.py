@@ -1,4 +1,4 @@
-"""From votes to probabilities: one scale, so that probabilities always agree with `predict`."""
+"""Probabilities from votes by one scale, so that they always agree with `predict`."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
-UNSEEN_ERROR = 0.02  # the error to expect on new rows where nothing estimates it
-VALIDATION_SMOOTHING = 0.005  # the smoothing on validation rows, which may be few and all right
-_MATCHES = 200  # of the means with the shares, at most
-_FURTHER = 4.0  # times a scale: the next place to look for one
+POPULATION_SCALE = 2.0  # H estimates half the log odds if the weights are e^(-margin)
+UNSEEN_ERROR = 0.02  # the expected error on new rows if nothing estimates it
+VALIDATION_SMOOTHING = 0.005  # for validation rows, which may be few and all classified correctly
+_MATCHES = 200  # iterations that match the means to the shares, at most
+_FURTHER = 4.0  # the factor from one scale to the next while bracketing
 
 
 def probability_scale(margins: Array, rows: BaseMeasure, smoothing: float = 0.0) -> float:
-    r"""The a > 0 that minimises the log loss of the probabilities softmax(aH).
+    r"""Return the a > 0 that minimises the log loss of the probabilities softmax(aH).
 
     Parameters
     ----------
     margins : array of shape (n_rows, n_classes - 1)
         :math:`H_y - H_l` for the wrong classes l.
     rows : BaseMeasure
-        Of the rows.
+        The measure of the rows.
     smoothing : float, default=0.0
-        The share of every label that counts as another class: on training rows, where votes are surer
-        than they will be elsewhere, about the error to expect.
+        The share of every label that counts as another class. On training rows, where votes are more certain
+        than on new rows, it is about the expected error.
 
     Returns
     -------
     float
-        The loss is convex in a; where it falls for ever (all rows are right, and no smoothing) 1e3.
+        The minimiser of a convex loss; 1e3 if the loss decreases for ever (all rows are right, and no smoothing).
 
     >>> import numpy as np
     >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
@@ -66,8 +66,10 @@ def probability_scale(margins: Array, rows: BaseMeasure, smoothing: float = 0.0)
     def slope(a: float) -> float:
         return rows.integrals_of(lambda part: [pull[part] - _push(margins[part], a)], 1)[0]
 
-    least, most = 1e-3 / size, 1e3  # a booster no better than chance: nearly even probabilities
-    low = high = min(max(POPULATION_SCALE, least), most)  # from where it usually is, up or down
+    least, most = 1e-3 / size, 1e3  # the lower end is for a booster no better than chance
+    low = high = min(
+        max(POPULATION_SCALE, least), most
+    )  # the usual scale, from which the bracket grows
     while slope(high) < 0.0:
         if high == most:
             return most
@@ -80,14 +82,14 @@ def probability_scale(margins: Array, rows: BaseMeasure, smoothing: float = 0.0)
 
 
 def training_smoothing(margins: Array, rows: BaseMeasure, expected_error: float) -> float:
-    r"""The smoothing at which the error of the training rows becomes the error to expect elsewhere.
+    r"""Return the smoothing at which the error of the training rows becomes the expected error on new rows.
 
     A smoothing d moves that share of every label evenly to the other K - 1 classes. It turns a training
     error t into :math:`t + d(1 - tK/(K-1))`, so that
 
     .. math:: d = \frac{e - t}{1 - tK/(K-1)}
 
-    gives the expected error e; it is 0 where the training error is e already.
+    gives the expected error e; it is 0 if the training error is at least e.
 
     >>> import numpy as np
     >>> margins, rows = np.array([[1.0], [1.0], [1.0], [-1.0]]), BaseMeasure(np.ones(4))
@@ -103,7 +105,7 @@ def training_smoothing(margins: Array, rows: BaseMeasure, expected_error: float)
 
 
 def softmax_of(votes: Array) -> Array:
-    """Probabilities of all classes from scaled votes: one number a row for two classes, one a class for more."""
+    """Return probabilities of all classes from scaled votes, which are (n,) for two classes and (n, K) for more."""
     if votes.ndim == 1:
         return np.column_stack([expit(-votes), expit(votes)])
     found: Array = softmax(votes, axis=1)
@@ -111,10 +113,10 @@ def softmax_of(votes: Array) -> Array:
 
 
 def matched_to_shares(q: Array, labels: NDArray[np.intp], rows: BaseMeasure) -> Array:
-    """Probabilities times a factor per class, such that their means are the shares of the classes.
+    """Return probabilities times a factor per class, such that their means are the shares of the classes.
 
-    The factors are intercepts of a logistic calibration. One scale for all votes leaves the means free, so
-    that the expected number of labels of a class is not their number.
+    The factors are intercepts of a logistic calibration. One scale for all votes does not fix the means, so without
+    them the expected number of labels of a class differs from their number.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def matched_to_shares(q: Array, labels: NDArray[np.intp], rows: BaseMeasure) -> 
         Probabilities; every class has a row.
     labels : integer array of shape (n_rows,)
     rows : BaseMeasure
-        Of the rows.
+        The measure of the rows.
 
     >>> import numpy as np
     >>> q, labels = np.array([[0.8, 0.2], [0.6, 0.4]]), np.array([0, 1])
@@ -141,8 +143,8 @@ def matched_to_shares(q: Array, labels: NDArray[np.intp], rows: BaseMeasure) -> 
 
 
 def _push(margins: Array, scale: float) -> Array:
-    """Each row's sum of margins by the probabilities of its wrong classes."""
-    if margins.shape[1] == 1:  # no kernel to compile for that
+    """Return each row's sum of margins, weighted by the probabilities of its wrong classes."""
+    if margins.shape[1] == 1:  # avoids compiling a kernel
         two: Array = margins[:, 0] * expit(-scale * margins[:, 0])
         return two
     its = np.ascontiguousarray(margins).reshape(-1)
@@ -153,6 +155,6 @@ def _push(margins: Array, scale: float) -> Array:
 
 
 def log_loss(margins: Array, rows: BaseMeasure, scale: float) -> float:
-    """The mean of -log softmax(scale * H)_y."""
+    """Return the mean of -log softmax(scale * H)_y."""
     x = np.concatenate([np.zeros((len(margins), 1)), -scale * margins], axis=1)
     return rows.integral(np.logaddexp.reduce(x, axis=1))

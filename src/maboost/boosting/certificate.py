@@ -1,4 +1,4 @@
-r"""What a run promises, from its total gain alone.
+r"""The certificates of a run, which follow from its total gain alone.
 
 Everything follows from one inequality (see :mod:`maboost.mirror.ascent`): for every distribution
 :math:`w^*` of the domain, :math:`\sum w^*_i M_i \ge G - B_R(w^*, D)`. Putting :math:`w^*` on the rows
@@ -28,10 +28,10 @@ __all__ = ["Certificate", "ErrorBound", "GroupBound", "MarginBound", "Totals"]
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 1e-12  # for evaluating a bound, relative to it or to a potential of one
-_PER_ROUND = 1e-12  # a projection may miss a mass of one by this
+_ROUNDING = 1e-12  # of evaluating a bound, relative to it or to a potential of one
+_PER_ROUND = 1e-12  # the error in the mass of a projection, at most
 _PER_STEP = 1e-13  # the same for a projection that moves its shift by a whole step
-_PER_VALUE = 32.0 * sys.float_info.epsilon  # relative to the numbers that a round adds
+_PER_VALUE = 32.0 * sys.float_info.epsilon  # relative to the terms of a round's gain
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Totals:
     gain : float
         Total gain G.
     magnitude : float
-        The sum of the absolute gains, or of the larger numbers that were added up to them (`Moved.magnitude`).
+        The sum of the absolute gains, or of the larger terms from which they were computed (`Moved.magnitude`).
     steps : float
         The sum of the steps.
     penalty : float
@@ -63,7 +63,7 @@ class Totals:
     def plus(
         self, gain: float, step: float, penalty: float = 0.0, magnitude: float = 0.0
     ) -> Totals:
-        """The sums after one more round; a magnitude below the absolute gain counts as that."""
+        """Return the sums after one more round; the magnitude is at least the absolute gain."""
         return Totals(
             self.rounds + 1,
             self.gain + gain,
@@ -74,7 +74,7 @@ class Totals:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Totals:
-        """The sums over the rounds of a history."""
+        """Return the sums over the rounds of a history."""
         totals = cls()
         for record in records:
             totals = totals.plus(record.gain, record.step, record.penalty)
@@ -95,25 +95,25 @@ class ErrorBound:
 
     On the hypercube (MadaBoost, c = 1) that is :math:`\Phi = 1 - G`.
 
-    On the orthant in the Euclidean geometry (SparseBoost) the state s itself says more. Every round adds
+    On the orthant in the Euclidean geometry (SparseBoost) the state s gives a better bound. Every round adds
     at least :math:`\eta_t(d_{t,i} - \alpha_t)` to :math:`s_i`, which starts at one. So
-    :math:`s_i \ge 1 - M_i - A` with :math:`A = \sum_t\eta_t\alpha_t`. A pair that is wrong has
+    :math:`s_i \ge 1 - M_i - A` with :math:`A = \sum_t\eta_t\alpha_t`. A wrong pair has
     :math:`M_i \le 0` and keeps :math:`s_i \ge 1 - A`, hence
 
     .. math:: \varepsilon \le (K-1)\,\min\Bigl(\frac{\|s_T\|_D^2}{(1-A)^2},\; \frac{n_T}{1-A}\Bigr),
               \qquad \|s_T\|_D^2 = \sum_i D_i s_i^2 = 1 - 2A - 2G, \qquad n_T = \sum_i D_i s_i .
 
-    A step rule with :math:`G \ge 0`, as every rule of this library, has :math:`A \le 1/2`. Where the steps of
-    another rule bring A to one or more there is no bound. The first term is at most :math:`1 - 2G`,
+    A step rule with :math:`G \ge 0`, such as every rule of this library, has :math:`A \le 1/2`. If the steps of
+    another rule bring A to one or more, there is no bound. The first term is at most :math:`1 - 2G`,
     which is at most Theorem 4's :math:`1/(1+2G)`.
 
-    **Rounding.** A gain is a difference of two potentials. Its rounding error grows with the numbers from which it
+    **Rounding.** A gain is a difference of two potentials. Its rounding error grows with the terms from which it
     was computed, and these are at most a multiple of the sums in :class:`Totals`: :meth:`certified` is the
     total gain less a bound on all rounding errors.
 
-    Sources with a largest mass below one (:class:`maboost.mirror.SourceCapped`) may be wrong everywhere, so that
-    their base mass is added to a bound of the others. The run then starts at
-    :math:`u_1 = \Pi_S(1) \ne 1`, and :math:`G + B_R(u_1, 1)` takes the place of :math:`G`.
+    Sources with a largest mass below one (:class:`maboost.mirror.SourceCapped`) may be wrong on all rows, so
+    their base mass is added to the bound of the others. The run then starts at
+    :math:`u_1 = \Pi_S(1) \ne 1`, and :math:`G + B_R(u_1, 1)` replaces :math:`G`.
 
     >>> import numpy as np
     >>> from maboost.boosting import smooth
@@ -132,7 +132,7 @@ class ErrorBound:
 
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
-        """The bound of a booster on these rows."""
+        """Return the bound of a booster on these rows."""
         potential = _potential(ascent)
         if potential:
             squares = _euclidean_orthant(ascent)
@@ -149,18 +149,18 @@ class ErrorBound:
         )  # fmt: skip
 
     def pairs(self, gain: float) -> float:
-        """The largest base mass of wrong pairs that a total gain allows, rounded up.
+        """Return the largest base mass of wrong pairs that a total gain allows, rounded up.
 
-        Pairs of sources with a largest mass below one are not counted.
+        Pairs of sources with a largest mass below one do not count.
         """
-        if not math.isfinite(gain):  # a step so long that it overflowed: nothing is known
+        if not math.isfinite(gain):  # a step so long that it overflowed: there is no bound
             return 1.0
         if self.potential:
             return min(_left(self.potential * gain), 1.0)
         return min(self.regularizer.error_level(gain + self.start) * (1.0 + _ROUNDING), 1.0)
 
     def __call__(self, gain: float, penalty: float = 0.0) -> float:
-        """The bound after a total gain, with the total penalty A."""
+        """Return the bound after a total gain, with the total penalty A."""
         if self.squares and math.isfinite(gain):
             squares = max(1.0 - 2.0 * (gain + penalty), 0.0)
             room = 1.0 - (min(penalty, 0.5) if gain >= 0.0 else penalty)
@@ -168,21 +168,21 @@ class ErrorBound:
         return min(1.0, max(self.floor, self.uncertified + self.width * self.pairs(gain)))
 
     def of_run(self, totals: Totals, state: AscentState) -> float:
-        """The bound of a run that has reached `state`, with room for rounding errors."""
+        """Return the bound of a run that has reached `state`, with room for rounding errors."""
         if not self.squares:
             return self(self.certified(totals))
         room = 1.0 - totals.penalty - self.rounding(totals)
         return self._of_squares(2.0 * state.potential, state.mass, room)
 
     def _of_squares(self, squares: float, mass: float, room: float) -> float:
-        """From the integrals of s^2 and s, and the least s of a wrong pair."""
+        """Return the bound from the integrals of s^2 and s, and the least s of a wrong pair."""
         if not (room > 0.0 and math.isfinite(squares)):
             return 1.0
         pairs = min(squares / room**2, mass / room) * (1.0 + _ROUNDING) + _ROUNDING
         return min(1.0, self.width * pairs)
 
     def rounding(self, totals: Totals) -> float:
-        r"""How far the total gain may be off, after rounding in every round.
+        r"""Return a bound on the rounding error of the total gain, over all rounds.
 
         A dual point has entries within :math:`|\varphi'(1)| + 2\sum_t\eta_t` of zero: a step changes the differences
         between entries by at most twice its length, a projection onto distributions leaves entries on both
@@ -199,15 +199,15 @@ class ErrorBound:
         return every_round + _PER_STEP * totals.steps
 
     def certified(self, totals: Totals) -> float:
-        """The total gain, rounded down."""
+        """Return the total gain, rounded down by its rounding error."""
         return totals.gain - self.rounding(totals)
 
     def of_group(
         self, gain: float, share: float, limit: float | None, mass: float | None = None
     ) -> float:
-        r"""The same for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`.
+        r"""Return the bound for a data source of base mass `share`: :math:`\max(\ell_g, (K-1)\beta^{-1}(G)/\pi_g)`.
 
-        One, which says nothing, where the source has a largest mass.
+        It is one, which certifies nothing, if the source has a largest mass.
         """
         if mass is not None:
             return 1.0
@@ -215,14 +215,14 @@ class ErrorBound:
 
 
 def _left(gain: float) -> float:
-    """What is left of a potential of one, rounded up."""
+    """Return the rest of a potential of one after a gain, rounded up."""
     return max(1.0 - gain, 0.0) + _ROUNDING
 
 
 def _start_divergence(ascent: MirrorAscent, measure: BaseMeasure) -> float:
-    """The divergence of the first distribution from the base measure, rounded down.
+    """Return the divergence of the first distribution from the base measure, rounded down.
 
-    Known where sources have a largest mass. Elsewhere zero, which it is unless some row cap is below one.
+    It is computed if sources have a largest mass. Elsewhere it is zero, unless some row cap is below one.
     """
     if ascent.domain.source_caps() is None:
         return 0.0
@@ -233,7 +233,7 @@ def _start_divergence(ascent: MirrorAscent, measure: BaseMeasure) -> float:
 
 
 def _potential(ascent: MirrorAscent) -> float:
-    """What a unit of gain takes from the potential that bounds the error; 0 where there is none."""
+    """Return the fall per unit of gain of the potential that bounds the error; 0 if there is no such potential."""
     if ascent.domain.normalised:
         return 0.0
     zero, one = ascent.regularizer.phi(np.array([0.0, 1.0])).tolist()
@@ -242,21 +242,21 @@ def _potential(ascent: MirrorAscent) -> float:
 
 
 def _euclidean_orthant(ascent: MirrorAscent) -> bool:
-    """Whether densities have no end and cost half their squares."""
+    """Return whether densities are unbounded and the regularizer is half their squares."""
     domain = ascent.domain
     return type(ascent.regularizer) is Euclidean and not (domain.normalised or domain.is_hypercube)
 
 
 @dataclass(frozen=True)
 class MarginBound:
-    r"""From the total gain to the certified unnormalised soft margin: :math:`G - \max_S B_R`.
+    r"""The certified unnormalised soft margin as a function of the total gain: :math:`G - \max_S B_R`.
 
-    The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
-    mass on the lightest row, which makes the bound one on the smallest margin. Where sources have a largest
-    mass, that takes the place of all the mass, and the divergence of the first distribution is added. Off the plane of mass one
-    (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere says more.
+    The maximum is :math:`\beta(1/k)` at the largest possible density k of an entry: the cap, or all the mass on
+    the lightest row, in which case the bound is one on the smallest margin. If sources have a largest mass, that
+    replaces all the mass, and the divergence of the first distribution is added. Off the plane of mass one
+    (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere gives more.
     With x = 1 the bound is :math:`c(1 - (1 - G/c)/D)`; on the orthant in the Euclidean geometry the best x gives
-    :math:`1 - \sqrt{(1 - 2G)/D}`. There the state of a run says more, since :math:`s_i \ge 1 - M_i - A` (see
+    :math:`1 - \sqrt{(1 - 2G)/D}`. There the state of a run gives more still, since :math:`s_i \ge 1 - M_i - A` (see
     :class:`ErrorBound`) while :math:`D s_i^2 \le \|s_T\|_D^2` and :math:`D s_i \le n_T`:
 
     .. math:: M_i \ge 1 - A - \min\Bigl(\sqrt{\|s_T\|_D^2/D},\; n_T/D\Bigr) .
@@ -271,11 +271,13 @@ class MarginBound:
     start: float
     potential: float = 0.0
     lightest: float = 1.0
-    squares: bool = False  # whether densities have no end and cost half their squares
+    squares: bool = (
+        False  # whether densities are unbounded and the regularizer is half their squares
+    )
 
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> MarginBound:
-        """For a mirror ascent over the rows of a measure."""
+        """Return the bound for a mirror ascent over the rows of a measure."""
         potential = _potential(ascent)
         if potential:
             lightest = measure.smallest_row / measure.width
@@ -289,7 +291,7 @@ class MarginBound:
         return cls(farthest - _start_divergence(ascent, measure))
 
     def of_run(self, totals: Totals, rounding: float, state: AscentState) -> float:
-        """The bound of a run that has reached `state`; `rounding` is that of its total gain."""
+        """Return the bound of a run that has reached `state`; `rounding` is that of its total gain."""
         if not self.squares:
             return self(totals.gain - rounding)
         left = min(math.sqrt(2.0 * state.potential / self.lightest), state.mass / self.lightest)
@@ -301,7 +303,7 @@ class MarginBound:
         if not math.isfinite(gain):
             return -math.inf
         if not self.potential:
-            # a gain, however small, is the difference of two potentials
+            # even a small gain is the difference of two potentials
             return gain - self.start - _ROUNDING * (1.0 + abs(gain) + abs(self.start))
         share = _left(self.potential * gain) / self.lightest
         if not self.squares:
@@ -315,8 +317,8 @@ class MarginBound:
 class GroupBound:
     """Certified and measured error on one data source.
 
-    `mass` is the largest share of the distribution that the source may have; None where there is no such
-    limit. With one, no error is certified, and `error_bound` is 1.
+    `mass` is the largest share of the distribution that the source may have; None without such a limit. With a
+    limit no error is certified, and `error_bound` is 1.
 
     >>> GroupBound(share=0.5, limit=0.2, error_bound=0.2, measured_error=0.13).limit
     0.2
@@ -331,39 +333,39 @@ class GroupBound:
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""What is promised, what was measured, and under which assumption.
+    r"""The certified and the measured error and margin of a run, with their assumptions.
 
     Attributes
     ----------
     rounds : int
-        Hypotheses in the ensemble.
+        The number of hypotheses in the ensemble.
     gain : float
-        Total gain G. Bounds are computed from it after a bound on all rounding errors is subtracted.
+        Total gain G. The bounds use it after a bound on all rounding errors is subtracted.
     error_bound, measured_error : float
-        Training error under the base measure: at most, and as counted (a tie is an error).
+        Training error under the base measure: its bound, and its measured value (a tie is an error).
     margin_bound, soft_margin, min_margin : float
-        Soft margin over the domain: at least, and as measured; and the smallest margin of a row. All
-        divided by the sum of steps. On the simplex the soft margin is the smallest margin.
+        Soft margin over the domain: its bound and its measured value; and the smallest margin of a row. All
+        are divided by the sum of steps. On the simplex the soft margin is the smallest margin.
     best_margin_bound : float
-        The smallest edge: no ensemble of this class can have a larger soft margin, if `exact`.
+        The smallest edge. If `exact`, no ensemble of this class can have a larger soft margin.
     exact : bool
         Whether the learner is known to return the best edge of its class, so that
         `best_margin_bound` is rigorous and not only indicative.
     floor : float
-        The error below which the domain promises nothing more.
+        The error below which the domain certifies nothing more.
     stopped : str
-        Why the run ended.
+        The reason why the run ended.
     penalty : float
         Total penalty :math:`A = \sum_t\eta_t\alpha_t` of SparseBoost; at most 1/2 with the steps of this library.
     last_gain, last_penalty : float
-        What the last round added to `gain` and `penalty`.
+        The last round's contribution to `gain` and `penalty`.
     groups : mapping
         Per data source, for combined boosting.
     inert_rows : int
-        Rows that took no part: weight zero, or so small that it underflowed.
+        Rows that took no part: their weight is zero, or so small that it underflowed.
     given_labels : bool
         Whether flip rates were given. The certificate is then about the weighted error on the given labels of
-        the training rows, and says of their true labels only what the last line of its text states.
+        the training rows; the last line of its text is all that it says about their true labels.
 
     Examples
     --------
@@ -399,12 +401,12 @@ class Certificate:
     bound: ErrorBound | None = field(default=None, repr=False, compare=False)
 
     def upto(self, history: History, stopped: str) -> Certificate:
-        """The same booster's certificate after the rounds of `history`."""
+        """Return the certificate of the same booster after the rounds of `history`."""
         records = history.records
         totals = Totals.of(records)
         last = records[-1] if records else None
         one_class = self.n_classes == 1  # nothing can be wrong
-        streamed = self.bound is None and not one_class  # margins are not known then
+        streamed = self.bound is None and not one_class  # the margins are unknown then
         groups = {}
         for name, group in self.groups.items():
             if self.bound is None:  # one class only
@@ -438,13 +440,13 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far the soft margin may be from the best: `best_margin_bound - soft_margin`."""
+        """An upper bound on the distance of the soft margin from the best: `best_margin_bound - soft_margin`."""
         return self.best_margin_bound - self.soft_margin
 
     def rounds_needed(self, target_error: float) -> int | None:
-        """Rounds still needed to certify `target_error` if every round is worth what the last was.
+        """Return the rounds still needed to certify `target_error` if every round gains as much as the last.
 
-        None where the domain's floor or a last gain of zero makes it unreachable.
+        None if the domain's floor or a last gain of zero makes it unreachable.
         """
         if self.error_bound <= target_error:
             return 0
@@ -462,7 +464,7 @@ class Certificate:
         return 1 + bisect_left(range(1, longest), True, key=reached)
 
     def __str__(self) -> str:
-        unknown = math.isnan(self.measured_error)  # a stream that ended with its last round
+        unknown = math.isnan(self.measured_error)  # the stream ended with its last round
         measured = "not measured" if unknown else f"measured {self.measured_error:.4g}"
         lines = [
             f"{self.rounds} rounds, {self.regularizer} on {self.domain}, {self.update} update; "

@@ -1,4 +1,4 @@
-"""An ensemble: hypotheses with their votes, and what they predict together."""
+"""An ensemble: hypotheses with their weights, and their joint votes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Array = NDArray[np.float64]
 class Ensemble:
     r"""Hypotheses and their weights: :math:`H = \sum_t\eta_t h_t`.
 
-    The history of a fit records the step of every round. The weights here are what the ensemble votes with;
-    a booster may change all of them after a round.
+    The history of a fit records the step of every round. The weights here are those of the votes; a booster may
+    change all of them after a round.
 
     Parameters
     ----------
     n_classes : int
     heaviest : int
-        Number of the class that an empty ensemble predicts.
+        The code of the class that an empty ensemble predicts.
     hypotheses : list
-        All on rows of the same columns.
+        Hypotheses on rows with the same columns.
     weights : array of shape (len(hypotheses),)
 
     >>> import numpy as np
@@ -68,7 +68,7 @@ class Ensemble:
 
     @property
     def weight_sum(self) -> float:
-        """The sum of the weights, added up in their order as in the history; 1 without any."""
+        """The sum of the weights, added up in the order of the history; 1 if there are none."""
         return float(np.cumsum(self.weights)[-1]) if len(self) else 1.0
 
     def votes(self, X: Any, threads: Threads | None = None) -> Array:
@@ -80,7 +80,7 @@ class Ensemble:
         return votes[:, 0] if self.n_classes == 2 else votes
 
     def staged_votes(self, X: Any) -> Iterator[Array]:
-        """Yield H after each round, always the same array; at least once."""
+        """Yield H after each round, in the same array each time; at least once."""
         n, K = X.shape[0], self.n_classes
         votes = np.zeros(n) if K <= 2 else np.zeros((n, K))
         if not self.hypotheses:
@@ -94,9 +94,9 @@ class Ensemble:
             yield votes
 
     def forest(self) -> Forest | None:
-        """Return all trees as one forest, laid out at the first call.
+        """The trees as one forest, built at the first call.
 
-        None if not all hypotheses are trees, or if they know different categories, as trees of a stream may.
+        None if some hypotheses are not trees, or if they know different categories, as trees of a stream may.
         """
         if self._forest is None or self._forest[0] != len(self):
             trees = [h.tree for h in self.hypotheses if isinstance(h, TreeHypothesis)]
@@ -105,5 +105,5 @@ class Ensemble:
         return self._forest[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the forest, which follows from the trees."""
+        """Return the state without the forest, which can be rebuilt from the trees."""
         return self.__dict__ | {"_forest": None}

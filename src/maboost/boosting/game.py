@@ -1,4 +1,4 @@
-r"""The boosting game: from a hypothesis' scores to the loss vector of the mirror ascent.
+r"""The boosting game: the loss vector of the mirror ascent from the scores of a hypothesis.
 
 With K classes the distribution lives on pairs (row, wrong class): K - 1 entries a row, one for two
 classes. A hypothesis loses
@@ -26,12 +26,15 @@ __all__ = ["Game", "Validation"]
 
 Array = NDArray[np.float64]
 
-_FEW_CODES, _SHARE = 1 << 10, 1 / 2  # that take no time; of the entries, that pay
+_FEW_CODES, _SHARE = (
+    1 << 10,
+    1 / 2,
+)  # number of codes, and their share of the entries, up to which codes pay
 
 
 @dataclass(frozen=True)
 class Game:
-    """Labels, and what scores mean for them.
+    """The labels, and the loss of a hypothesis with given scores.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ class Game:
 
     @property
     def width(self) -> int:
-        """Entries a row."""
+        """The number of entries a row."""
         return self.n_classes - 1
 
     @cached_property
@@ -66,7 +69,7 @@ class Game:
         return shift + (shift >= self.labels[:, None])
 
     def loss(self, scores: Array) -> Array:
-        """The flat loss vector d of a hypothesis with these scores: (n,), or (n, K) for any K."""
+        """Return the flat loss vector d of a hypothesis with these scores: (n,), or (n, K) for any K."""
         if scores.ndim == 1:
             d = -self._signs * scores
         else:
@@ -81,12 +84,12 @@ class Game:
         return d
 
     def takes_codes(self, leaves: int, entries: int) -> bool:
-        """Whether the loss of a hypothesis of so many answers, over all shards' entries, is short as codes."""
+        """Return whether the loss of a hypothesis with this many answers is worth coding; `entries` is over all shards."""
         codes = leaves * self.n_classes * self.width
         return codes <= max(_FEW_CODES, _SHARE * entries)
 
     def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> LeafCodes:
-        """The loss of a hypothesis that answers ``answers[leaves]``, as codes."""
+        """Return the loss of a hypothesis that answers ``answers[leaves]``, as codes."""
         if answers.ndim == 1:
             values = np.column_stack([answers, -answers])
         else:
@@ -101,7 +104,7 @@ class Game:
 
     @cached_property
     def small_labels(self) -> NDArray[np.unsignedinteger]:
-        """The labels in the smallest type that holds them."""
+        """The labels in the smallest integer type that holds them."""
         return self.labels.astype(np.uint8 if self.n_classes <= 256 else np.uint16)
 
     def rewards(
@@ -111,7 +114,7 @@ class Game:
         rows: NDArray[np.intp] | None = None,
         threads: Threads | None = None,
     ) -> Array:
-        """What a unit of score for each class earns on each of `rows`, all unless told.
+        """Return the gain from a unit of score for each class on each of `rows` (default: all rows).
 
         The weight of a pair is `pairs` times the weight of its row, `weights`.
         """
@@ -122,7 +125,7 @@ class Game:
         return found
 
     def predicted(self, margins: Array) -> NDArray[np.integer]:
-        """The class each row is given by its margins; a tie goes to a wrong class."""
+        """Return the class that its margins give to each row; a tie goes to a wrong class."""
         if self.width == 1:
             return self.small_labels ^ (margins <= 0.0)
         rival = np.argmin(margins.reshape(-1, self.width), axis=1)
@@ -130,7 +133,7 @@ class Game:
         return np.where(lost, rival + (rival >= self.labels), self.labels)
 
     def margins(self, votes: Array) -> Array:
-        """The margins of all pairs, flat, from the votes on each row: (n,), or (n, K) for more classes."""
+        """Return the margins of all pairs, flat, from the votes on each row: (n,), or (n, K) for more classes."""
         if votes.ndim == 1:
             return self._signs * votes
         found = np.empty(len(votes) * self.width)
@@ -138,7 +141,7 @@ class Game:
         return found
 
     def worst_margins(self, margins: Array) -> Array:
-        """Each row's smallest margin over its wrong classes."""
+        """Return each row's smallest margin over its wrong classes."""
         if self.width == 1:
             return margins
         return lowest_of_rows(margins, margins.size // self.width, Threads())
@@ -146,11 +149,11 @@ class Game:
 
 @dataclass(frozen=True)
 class Validation:
-    """Rows that only watch: `base` is their own normalised measure.
+    """Validation rows; `base` is their own normalised measure.
 
     >>> import numpy as np
     >>> X, labels = np.eye(2), np.array([0, 1])
-    >>> watching = Validation(X, Game(labels, 2), np.full(2, 0.5))
+    >>> validation = Validation(X, Game(labels, 2), np.full(2, 0.5))
     """
 
     X: Any

@@ -1,4 +1,4 @@
-"""Groups of rows whose errors are recorded by themselves."""
+"""Groups of rows whose errors are recorded separately."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array = NDArray[np.float64]
 
 
 class Groups:
-    """Rows of one shard, each in a group.
+    """The rows of one shard, each in a group.
 
     Parameters
     ----------
     names : sequence
-        Of the groups of all shards.
+        Names of the groups of all shards.
     members : integer array of shape (n_rows,)
-        The place of each row's group among the names.
+        The index of each row's group among the names.
 
     Examples
     --------
@@ -43,13 +43,13 @@ class Groups:
         self._known: tuple[BaseMeasure, Array, Array] | None = None
 
     def shares(self, measure: BaseMeasure) -> dict[Any, float]:
-        """The measure of each, over all shards."""
+        """Return the measure of each group, over all shards."""
         return dict(zip(self.names, self._shares(measure).tolist(), strict=True))
 
     def errors(self, wrong: NDArray[np.bool_], measure: BaseMeasure) -> dict[Any, float]:
-        """The fraction of each that is wrong, over all shards."""
+        """Return the fraction of each group that is wrong, over all shards."""
         if self._known is None or self._known[0] is not measure:
-            # powers of two that make all groups about as heavy, so that one grid resolves them all
+            # powers of two that give all groups about the same weight, so that one grid resolves them all
             factors = np.ldexp(1.0, np.minimum(-np.frexp(self._shares(measure))[1], 1000))
             self._known = measure, factors, self._masses(factors[self._coded.codes], measure)
         _, factors, wholes = self._known

@@ -1,4 +1,4 @@
-"""The record of a run, one row a round."""
+"""The record of a run, with one entry for each round."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["History", "Record", "Round"]
 
 @dataclass(frozen=True)
 class Record:
-    r"""One round.
+    r"""The record of one round.
 
     `edge` to `gain` describe the step; `error_bound` to `margin_bound` the ensemble after it (margins
     divided by the sum of steps; `margin_bound` is the certified soft margin); `smoothness` (largest
     density), `ess` (effective fraction of the base measure) and `nonzero` (fraction of rows with
-    weight) the distribution the hypothesis was trained on; `rows_used` how many rows it was shown.
-    `val_score` is what early stopping looks at: larger is better, NaN without validation rows.
-    `bytes_read` is how much of the binned rows the round touched, a byte a value: the rows of every
-    histogram in all columns, unless a sample of them was at hand already, and all rows in every column
-    that the tree splits on. It is 0 where the estimator is not the library's own tree.
+    weight) the distribution the hypothesis was trained on; `rows_used` the number of rows it was shown.
+    `val_score` is the score for early stopping: larger is better, NaN without validation rows.
+    `bytes_read` is the number of binned values that the round read, one byte each: the rows of every
+    histogram in all columns, unless a copy of a sample was in memory, and all rows in every column
+    that the tree splits on. It is 0 if the estimator is not the library's own tree.
     `penalty` is the step times the l1 factor, :math:`\eta_t\alpha_t`; zero for all boosters but SparseBoost.
 
     >>> from sklearn.datasets import load_iris
@@ -59,7 +59,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round produced: a hypothesis, and the record of it.
+    """The result of a round: a hypothesis, and the record.
 
     >>> list(Round.__dataclass_fields__)
     ['hypothesis', 'record', 'group_errors']
@@ -71,7 +71,7 @@ class Round:
 
 
 class History:
-    """Records of all rounds; columns by name.
+    """The records of all rounds, with columns by name.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class History:
             self.group_errors.setdefault(name, []).append(error)
 
     def upto(self, rounds: int) -> History:
-        """The first rounds."""
+        """Return the history of the first rounds."""
         errors = {name: e[:rounds] for name, e in self.group_errors.items()}
         return History(self.records[:rounds], errors)
 
     def since(self, rounds: int) -> History:
-        """The rounds after the first ones."""
+        """Return the history without the first rounds."""
         errors = {name: e[rounds:] for name, e in self.group_errors.items()}
         return History(self.records[rounds:], errors)
 
@@ -122,7 +122,7 @@ class History:
         return np.array([getattr(r, column) for r in self.records])
 
     def to_frame(self) -> Any:
-        """The history as a pandas DataFrame (pandas must be installed)."""
+        """Return the history as a pandas DataFrame (pandas must be installed)."""
         try:
             import pandas as pd
         except ImportError as error:

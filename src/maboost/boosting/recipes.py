@@ -1,7 +1,7 @@
-r"""The named boosters: each picks a regularizer, a domain, an update and a step.
+r"""The named boosters: each is a choice of a regularizer, a domain, an update and a step.
 
-Where the theory does not allow a combination, the recipe says why. Numbers become floats of Python: with
-one of numpy's single precision all that follows would be computed in it.
+If the theory does not allow a combination, the recipe's error says why. Numbers become Python floats, since
+numpy's single precision would spread to all later computations.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STEPS: dict[str, Callable[[], StepRule]] = {
 TrimLike = float | Literal["auto", "certain"]
 
 
-_LEAST_SMOOTHNESS = 1.1  # at 1 the distribution could not move
+_LEAST_SMOOTHNESS = 1.1  # with 1 the distribution could not move
 
 
 def named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
@@ -110,7 +110,7 @@ def smooth(
     learning_rate: float = 1.0,
     trim: TrimLike = 0.0,
 ) -> Booster:
-    r"""Smooth boosting: no row ever weighs more than `smoothness` times its share.
+    r"""Smooth boosting: no row weighs more than `smoothness` times its share.
 
     Guarantee: :math:`\varepsilon \le \max(1/k, e^{-G})`, that is :math:`O(\log(1/\varepsilon)/\gamma^2)`
     rounds down to :math:`\varepsilon = 1/k` as long as edges are at least :math:`\gamma` (Theorem 3).
@@ -126,11 +126,11 @@ def smooth(
 
 
 def smoothness_for(noise_rate: float) -> float:
-    r"""The smoothness for labels of which a fraction `noise_rate` is wrong or unpredictable.
+    r"""Return the smoothness for labels of which a fraction `noise_rate` is wrong or unpredictable.
 
     A classifier that errs on a fraction :math:`\varepsilon` errs on at most :math:`k\varepsilon` under
     any distribution of smoothness k, so its edge there is at least :math:`1 - 2k\varepsilon`. The rule
-    :math:`k = \max(1.1, 0.5/\varepsilon)` is the largest cap at which that is not negative; it promises
+    :math:`k = \max(1.1, 0.5/\varepsilon)` is the largest cap at which that is not negative; it guarantees
     no edge. A rate of zero gives infinity: no cap.
 
     >>> smoothness_for(0.1)
@@ -146,7 +146,7 @@ def smoothness_for(noise_rate: float) -> float:
 
 
 def group_caps(shares: Mapping[Any, float], limits: Mapping[Any, float | None]) -> dict[Any, float]:
-    r"""Caps that hold each data source to its error limit: :math:`k_g = 1/(\ell_g\pi_g)`.
+    r"""Return caps that hold each data source to its error limit: :math:`k_g = 1/(\ell_g\pi_g)`.
 
     A limit of None (or a source that must be right) means no cap.
     """
@@ -210,9 +210,9 @@ def sparseboost(
     (see :class:`maboost.boosting.ErrorBound`), for every :math:`\kappa` and every c. Wrong rows keep
     :math:`s_i \ge 1 - A \ge 1/2`, so that the mass is at least half the error and the paper's step has
     :math:`\sum_t\varepsilon_t^2\gamma_t^2 \le 4/\kappa^2`; without a penalty the sum is at most
-    :math:`1 - \varepsilon_T`. With `sparsity` the learner is shown a sample of the distribution that leaves out
-    this share of the base measure, the same one for as long as it stands for the distribution; the edge is
-    measured on all rows, so that the certificate stays exact.
+    :math:`1 - \varepsilon_T`. With `sparsity` the learner is shown a sample that leaves out this share of the
+    base measure, and that is kept as long as it represents the distribution. The edge is measured on all rows, so the
+    certificate stays exact.
 
     >>> sparseboost(kappa=0.5).ascent.domain
     Orthant()

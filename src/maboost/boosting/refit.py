@@ -1,17 +1,17 @@
-r"""All votes of an ensemble at once: totally corrective boosting without a linear program.
+r"""Optimisation of all votes of an ensemble at once: totally corrective boosting without a linear program.
 
 With :math:`V_{it}` the margin of hypothesis t on entry i, two problems over the votes, both smooth and convex:
 
 - the **error** problem, :math:`\max_{\eta \ge 0} G(V\eta)`. At the maximum no hypothesis has a positive edge under
-  :math:`w(V\eta)`, and those with a vote have none. There is no maximum once some votes have a positive soft margin
-  over the domain: then G grows for ever, and :func:`refit_votes` stops when it is large enough.
+  :math:`w(V\eta)`, and hypotheses with a vote have edge zero. There is no maximum once some votes have a positive soft
+  margin over the domain: then G is unbounded, and :func:`refit_votes` stops when it is large enough.
 - the **soft margin** problem at capacity :math:`\lambda`, :math:`\max G(V\eta)` over :math:`\eta \ge 0` with
   :math:`\sum_t\eta_t = \lambda`. The soft margin of its solution is within :math:`\max_S B_R/\lambda` of the largest.
 
 The derivative by :math:`\eta_t` is the edge of hypothesis t under :math:`w(V\eta)`
 (:mod:`maboost.mirror.potential`). The method is Newton's with an active set: a step minimises the quadratic model
-over the votes allowed. Edges are exact. Where rows are many the Hessian is that of a sample, in which rows are
-likelier the more they weigh in it, so the method then converges linearly, at a rate set by the sample.
+over the allowed votes. Edges are exact. If there are many rows, the Hessian is estimated from a sample that prefers
+rows of large weight in it, so the method then converges linearly, at a rate set by the sample.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["Refit", "refit_votes", "spread_keys"]
 
 Array = NDArray[np.float64]
 
-_SAMPLE = 6_000  # rows of a Hessian, and at least so many times the votes:
-_PER_VOTE = 20
-_DIRECT = 12  # steps at the capacity asked for, before smaller ones are tried
-_FIRST_SHARE, _RISE = 0.01, 2.0  # of the capacity, and from one capacity to the next
+_SAMPLE = 6_000  # rows of a sampled Hessian, at least
+_PER_VOTE = 20  # the same, for each vote
+_DIRECT = 12  # steps at the given capacity, before smaller capacities are tried
+_FIRST_SHARE, _RISE = 0.01, 2.0  # the first share of the capacity, and the factor to the next
 _RIDGE = 1e-7  # of the largest entry of a Hessian, which may be singular
-_NEARBY = 1e-5  # of a dual point: a difference over it is nearly a slope
-_ENOUGH = 1e-4  # of the gain that the model promises, at least
-_SHORTEST = 2.0**-30  # of a step
+_NEARBY = 1e-5  # of a dual point: the width of a difference quotient
+_ENOUGH = 1e-4  # the least share of the gain that the model predicts
+_SHORTEST = 2.0**-30  # the shortest step
 _BLUR = 1e-14  # of a gain of one: the rounding of its potentials
-_BLIND = 5  # steps whose gain rounding hides, at most
+_BLIND = 5  # steps whose gain is below rounding, at most
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Refit:
     hardest : Hardest
         The distribution under these votes, and their gain.
     edges : array of shape (n_hypotheses,)
-        The edges of all hypotheses under it.
+        The edges of all hypotheses under that distribution.
     violation : float
-        How far the votes are from optimal, as an edge: see :func:`refit_votes`.
+        The distance of the votes from an optimum, as an edge: see :func:`refit_votes`.
     steps : int
-        Steps of Newton's method.
+        The number of Newton steps.
     bounded : bool
-        False where the gain reached `enough`, so that the votes are not those of a maximum.
+        False if the gain reached `enough`, so that the votes are not a maximum.
     """
 
     eta: Array
@@ -76,7 +76,7 @@ class Refit:
 
 
 def spread_keys(count: int) -> Array:
-    """Return numbers in [0, 1), one a row, spread evenly over any run of rows.
+    """Return one number in [0, 1) for each row, spread evenly over any run of rows.
 
     >>> spread_keys(3).round(3)
     array([0.618, 0.236, 0.854])
@@ -96,7 +96,7 @@ def refit_votes(
     keys: Array | None = None,
     most_steps: int = 200,
 ) -> Refit:
-    r"""Solve the error problem, or the soft margin problem where a capacity is given.
+    r"""Solve the error problem, or the soft margin problem if a capacity is given.
 
     Parameters
     ----------
@@ -104,17 +104,17 @@ def refit_votes(
         The hypotheses on the rows.
     potential : DualPotential
     start : array of shape (n_hypotheses,)
-        Votes to start from: the closer, the fewer steps.
+        Votes to start from; the closer to the solution, the fewer steps.
     capacity : float, optional
         The sum :math:`\lambda` of the votes. None means the error problem.
     tolerance : float, default=1e-4
         Stop when the votes are within this of optimal, as an edge. In the error problem that is the largest positive edge,
         or the largest absolute edge of a hypothesis with a vote. In the soft margin problem it is the largest edge
-        less the mean edge under the votes, which also bounds how far :math:`G/\lambda` is from its maximum.
+        less the mean edge under the votes, which also bounds the distance of :math:`G/\lambda` from its maximum.
     enough : float, default=inf
         Stop when the gain reaches this.
     keys : array of shape (n_rows,), optional
-        Numbers in [0, 1) that choose the sample of the Hessian; by position unless given.
+        Numbers in [0, 1) that choose the sample of the Hessian; chosen by position if not given.
     most_steps : int, default=200
 
     Examples
@@ -143,7 +143,7 @@ def refit_votes(
     found = at(1.0, start, _DIRECT)
     taken, share = found.steps, _FIRST_SHARE
     while found.violation > tolerance and taken < most_steps:
-        # The votes are those of a nearly linear program: its smoother forms lead there.
+        # The problem is nearly a linear program: solve smoother forms first.
         eta = found.eta
         while share < 1.0 and taken < most_steps:
             nearer = at(share, eta, _DIRECT)
@@ -182,7 +182,7 @@ class _Newton:
             blur = _BLUR * (1.0 + abs(hardest.gain))
             blind += (
                 promised <= blur
-            )  # rounding hides the gain: only the edges tell what a step is worth
+            )  # the gain is below rounding: only the edges measure the progress
             if not promised > 0.0 or blind > _BLIND:
                 break
             share, goal_margins, next_hardest = self.search(margins, goal, promised, hardest, blur)
@@ -192,7 +192,7 @@ class _Newton:
             damping = _next_damping(damping, share, gained, promised)
             if share == 1.0:
                 eta, margins = goal, goal_margins
-            else:  # anew, in the precision of decision_function
+            else:  # recompute in the precision of decision_function
                 eta = np.maximum(eta + share * (goal - eta), 0.0)
                 margins = matrix.margins(eta)
                 next_hardest = potential.hardest(margins, next_hardest.shift)
@@ -203,7 +203,7 @@ class _Newton:
         return Refit(eta, margins, hardest, edges, violation, steps, bounded)
 
     def violation(self, eta: Array, edges: Array) -> float:
-        """How far votes are from optimal, as an edge."""
+        """Return the distance of the votes from an optimum, as an edge."""
         if not edges.size:
             return 0.0
         if self.capacity is not None:
@@ -211,7 +211,7 @@ class _Newton:
         return float(max(edges.max(), -edges[eta > 0.0].min(initial=0.0)))
 
     def goal(self, eta: Array, edges: Array, hardest: Hardest, damping: float) -> Array:
-        """The votes that maximise the quadratic model of the gain, not too far away."""
+        """Return the votes that maximise the quadratic model of the gain within the trust region."""
         level = 0.0 if self.capacity is None else math.fsum(edges * eta) / self.capacity
         open_ = np.flatnonzero((eta > 0.0) | (edges > level))
         hessian = self.hessian(open_, hardest)
@@ -222,14 +222,14 @@ class _Newton:
         goal = np.zeros_like(eta)
         goal[open_] = found
         change, reach = float(np.abs(goal - eta).sum()), 1.0 + 2.0 * float(eta.sum())
-        if change > reach:  # the model knows nothing of what is far away
+        if change > reach:  # the model is not valid so far away
             goal = eta + (reach / change) * (goal - eta)
         return goal
 
     def search(
         self, margins: Array, goal: Array, promised: float, hardest: Hardest, blur: float
     ) -> tuple[float, Array, Hardest | None]:
-        """A share of the step to `goal` whose gain is a part of what the model promises."""
+        """Return a share of the step to `goal` whose gain is a sufficient part of the predicted gain."""
         ahead = self.matrix.margins(goal)
         share, guess = 1.0, hardest.shift
         while share >= _SHORTEST:
@@ -238,13 +238,13 @@ class _Newton:
             gained = found.gain - hardest.gain
             if gained >= _ENOUGH * share * promised - blur:
                 return share, ahead, found
-            # the parabola through the two gains and the slope at the start has its top there
+            # the parabola through the two gains and the slope at the start has its maximum there
             top = 0.5 * share * promised / max(share * promised - gained, 1e-300)
             share *= min(max(top, 0.1), 0.5) if math.isfinite(gained) else 0.1
         return 0.0, ahead, None
 
     def hessian(self, which: NDArray[np.intp], hardest: Hardest) -> Array:
-        """Minus the second derivative of the gain by some votes, from all rows or a sample."""
+        """Return minus the second derivative of the gain by some votes, from all rows or a sample."""
         measure, width = self.measure, self.measure.width
         weights, groups = self.curvature(hardest)
         by_row = weights.reshape(measure.rows, width).sum(axis=1)
@@ -256,7 +256,7 @@ class _Newton:
             mean = size / max(measure.total(by_row), 1e-300)
             rows = np.flatnonzero(self.keys < mean * by_row)
             chance = np.minimum(mean * by_row[rows], 1.0)
-        # by content: the order must not depend on that of the rows, nor on the shards
+        # ordered by content: the order must not depend on that of the rows, nor on the shards
         order = np.lexsort([self.matrix.labels[rows], by_row[rows], self.keys[rows]])
         rows, chance = rows[order], chance[order]
         at = (rows[:, None] * width + np.arange(width)).reshape(-1)
@@ -270,22 +270,22 @@ class _Newton:
     def of_all_shards(
         self, columns: Array, weights: Array, groups: NDArray[np.int64], content: Array
     ) -> tuple[Array, Array, NDArray[np.int64]]:
-        """The entries of the sample of all shards, by the content of their rows."""
+        """Return the sampled entries of all shards, ordered by the content of their rows."""
         comm, width = self.measure.comm, self.measure.width
-        told = np.column_stack(
+        table = np.column_stack(
             [columns, weights, groups.astype(np.float64), np.repeat(content, width, axis=0)]
         )
-        told = np.concatenate(gathered(told, comm))
-        order = np.lexsort(told[::width, :-4:-1].T)
-        told = told[(order[:, None] * width + np.arange(width)).reshape(-1)]
-        groups = told[:, -4].astype(np.int64)
-        return np.ascontiguousarray(told[:, :-5]), np.ascontiguousarray(told[:, -5]), groups
+        table = np.concatenate(gathered(table, comm))
+        order = np.lexsort(table[::width, :-4:-1].T)
+        table = table[(order[:, None] * width + np.arange(width)).reshape(-1)]
+        groups = table[:, -4].astype(np.int64)
+        return np.ascontiguousarray(table[:, :-5]), np.ascontiguousarray(table[:, -5]), groups
 
     def curvature(self, hardest: Hardest) -> tuple[Array, NDArray[np.int64]]:
-        """How fast each entry's mass falls with its margin, and the group of entries that share a shift.
+        """Return the derivative of each entry's mass by its margin, and the group of entries that share a shift.
 
-        Group 0 shares the shift of the whole distribution. A row at its cap has one of its own, and so has a
-        source at its largest mass. Minus one: no shift.
+        Group 0 shares the shift of the whole distribution. A row at its cap has a shift of its own, and so has a
+        source at its largest mass. Minus one means no shift.
         """
         measure, regularizer, domain = (
             self.measure,
@@ -308,7 +308,7 @@ class _Newton:
                 dual = regularizer.grad(np.minimum(density, regularizer.upper))
         slope = _slope(regularizer, dual)
         if own_shifts:
-            slope[density <= 0.0] = 0.0  # its dual point may be anywhere below
+            slope[density <= 0.0] = 0.0  # the dual point may lie anywhere below
         if limits is not None:
             groups = np.repeat(limits.sources.astype(np.int64), width)
         if width == 1:
@@ -321,7 +321,7 @@ class _Newton:
 
 
 def _slope(regularizer: Regularizer, dual: Array) -> Array:
-    """The derivative of the density by the dual point, by a central difference."""
+    """Return the derivative of the density by the dual point, by a central difference."""
     with np.errstate(over="ignore", invalid="ignore"):
         rise = regularizer.point(dual + _NEARBY) - regularizer.point(dual - _NEARBY)
     found: Array = np.nan_to_num(rise / (2.0 * _NEARBY), nan=0.0, posinf=0.0)
@@ -329,7 +329,7 @@ def _slope(regularizer: Regularizer, dual: Array) -> Array:
 
 
 def _centred(columns: Array, weights: Array, groups: NDArray[np.int64]) -> Array:
-    """The entries less the weighted mean of their group: what a shift of the group takes out."""
+    """Return the entries less the weighted mean of their group, which a shift of the group removes."""
     if not len(groups) or groups[0] < 0:
         return columns
     distinct, code = np.unique(groups, return_inverse=True)
@@ -344,7 +344,7 @@ def _centred(columns: Array, weights: Array, groups: NDArray[np.int64]) -> Array
 
 
 def _next_damping(damping: float, share: float, gained: float, promised: float) -> float:
-    """More of it after a step that had to be cut short, less after one that gained what the model promised."""
+    """Return more damping after a step that was shortened, less after one that gained what the model predicted."""
     if share < 0.5:
         return max(damping, 1e-4) / max(share, 0.1)
     part = gained / promised

@@ -1,4 +1,4 @@
-"""Bounds in a few digits that are still bounds."""
+"""Rounding of bounds to a few digits in the direction in which they stay bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGITS = 4
 
 
 def at_most(value: float) -> str:
-    """An upper bound, rounded up.
+    """Return an upper bound as text, rounded up.
 
     >>> at_most(0.123411), at_most(0.25), at_most(float("inf"))
     ('0.1235', '0.25', 'inf')
@@ -20,7 +20,7 @@ def at_most(value: float) -> str:
 
 
 def at_least(value: float) -> str:
-    """A lower bound, rounded down.
+    """Return a lower bound as text, rounded down.
 
     >>> at_least(0.12349), at_least(-0.12341), at_least(float("-inf"))
     ('0.1234', '-0.1235', '-inf')
@@ -29,7 +29,7 @@ def at_least(value: float) -> str:
 
 
 def rounded(value: float, digits: int, rounding: str) -> float:
-    """To so many digits, after what floating point added in the last ones is gone."""
+    """Return a value rounded to `digits` digits, after the rounding noise in its last bits is removed."""
     if not math.isfinite(value):
         return value
     exact = Decimal(f"{value:.12g}")

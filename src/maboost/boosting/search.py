@@ -1,4 +1,4 @@
-"""A round's search: rows and weights to the learner, a hypothesis with a true edge back."""
+"""The search for the hypothesis of a round: rows and weights to the learner, then its true edge."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class SearchResult:
     ----------
     hypothesis : Hypothesis
     direction : array or LeafCodes
-        Its loss vector over all rows.
+        The loss vector over all rows.
     scores : array, tuple or None
-        Its scores on all rows (:data:`maboost.boosting.votes.Scores`); None with two classes, where the loss
-        vector tells them.
+        The scores on all rows (:data:`maboost.boosting.votes.Scores`); None with two classes, where the loss
+        vector contains them.
     edge : float
-        Over all rows, those hidden from the learner included.
+        The edge over all rows, including those hidden from the learner.
     rows_used : int
-        Rows of this shard that the learner looked at.
+        The number of rows of this shard that the learner saw.
     exact : bool
         Whether no hypothesis of the class has a larger edge.
     """
@@ -72,16 +72,16 @@ class SearchResult:
 
 @dataclass
 class HypothesisSearch:
-    """The learner, with the rows of one shard and what is shown of them.
+    """The learner, the rows of one shard, and the choice of the rows to show.
 
     Attributes
     ----------
     learner, producer, game, engine, trim, row_hashes
-        As of the run.
+        As in the run.
     weights : array of shape (n_rows,)
-        The user's own; the learner is shown these times the density.
+        The user's weights; the learner is shown these times the density.
     held : Sample
-        The rows that are shown from round to round, where the booster has a budget of rows.
+        The rows that are shown for several rounds, if the booster samples rows.
     """
 
     learner: WeakLearner
@@ -98,7 +98,7 @@ class HypothesisSearch:
         self._unit_weights = bool(np.all(self.weights == 1.0))
 
     def losses(self, h: Hypothesis) -> tuple[Direction, Scores | None]:
-        """The loss vector of a hypothesis, as codes where it takes few values; and its scores, as in `SearchResult`."""
+        """Return the loss vector of a hypothesis, as codes if it takes few values, and its scores as in `SearchResult`."""
         known = self.producer.training_leaves(h)
         many = self.game.width > 1
         if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
@@ -109,10 +109,10 @@ class HypothesisSearch:
     def find(
         self, state: AscentState, last_edge: float | None, random_state: np.random.RandomState
     ) -> SearchResult | None:
-        """A hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
+        """Return a hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
         trim, weighed = self.trim, self.weighed(state)
         if trim.samples and math.isinf(self.held.size):
-            self.hold(self.held)  # none: what the last round gave up is not kept for this one
+            self.hold(self.held)  # release the rows of a sample that the last round discarded
         for amount in trim.tries(last_edge, self.held):
             shown = trim.shown(weighed, amount, self.held)
             if shown.held is not self.held:
@@ -121,7 +121,7 @@ class HypothesisSearch:
             estimate = None
             if found is not None:
                 estimate = Estimate(found.edge, 0.0)
-                if shown.edge_share > 0.0:  # otherwise nobody asks
+                if shown.edge_share > 0.0:  # otherwise the estimate is not needed
                     estimate = shown.estimate(found.direction, state.density, self.measure)
                 if trim.accepts(shown, found.edge, estimate):
                     return found
@@ -131,12 +131,12 @@ class HypothesisSearch:
         return None
 
     def weighed(self, state: AscentState) -> RoundRows:
-        """The rows as this round finds them."""
+        """Return the rows as this round sees them."""
         density, mass = state.density, state.mass
         return RoundRows(self.measure.row_means(density), self.measure, self.row_hashes, mass)
 
     def hold(self, sample: Sample) -> None:
-        """From now on show this sample; the producer may keep its rows at hand, and no others."""
+        """Show this sample from now on; the producer may keep a copy of its rows, and of no others."""
         self.held = sample
         self.producer.hold(None if math.isinf(sample.size) else sample.rows)
 
@@ -147,7 +147,7 @@ class HypothesisSearch:
         state: AscentState,
         random_state: np.random.RandomState,
     ) -> SearchResult | None:
-        """A hypothesis for these rows that has a positive edge over all rows."""
+        """Return a hypothesis for these rows that has a positive edge over all rows."""
         rows, factors = shown.rows, shown.factors
         weights = self._shown_weights(rows_density, rows, state.mass)
         used = len(weights)
@@ -171,9 +171,9 @@ class HypothesisSearch:
     def _shown_weights(
         self, rows_density: Array, rows: NDArray[np.intp] | None, mass: float
     ) -> Array:
-        """The user's weights times the density of mass one, to be read only in this round.
+        """Return the user's weights times the density of mass one, to be read only in this round.
 
-        With no weights and a mass of one it is the density itself.
+        Without weights and with a mass of one the result is the density itself.
         """
         if rows is None and self._unit_weights and mass == 1.0:
             return rows_density

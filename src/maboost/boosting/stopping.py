@@ -1,4 +1,4 @@
-"""Reasons to stop that are the user's and not the booster's."""
+"""Stopping rules that the user chooses."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from maboost.runtime.communicator import Communicator, SerialCommunicator
 
 __all__ = ["MaxSeconds", "NoImprovement", "Stop", "TargetError", "best_round"]
 
-_TIE = 1e-12  # scores that differ by less: a scorer of the user's may add rows up in their order
+_TIE = (
+    1e-12  # scores that differ by less are equal: a user's scorer may depend on the order of rows
+)
 
 
 class Stop(Protocol):
-    """Looks at each round and says why to stop, or None."""
+    """A rule that looks at each round and returns a reason to stop, or None."""
 
     def __call__(self, record: Record) -> str | None:
-        """A reason, or None to go on."""
+        """Return a reason to stop, or None to continue."""
 
 
 @dataclass
 class TargetError:
-    """Stop when the error, measured or certified, is small enough; says which came first."""
+    """Stop when the error, measured or certified, is small enough; the reason says which."""
 
     target: float
 
@@ -41,7 +43,7 @@ class TargetError:
 
 @dataclass
 class MaxSeconds:
-    """Stop after a time; the round under way is finished. The first shard's clock is everyone's."""
+    """Stop after a time; the current round is finished. All shards use the clock of the first."""
 
     seconds: float
     began: float = field(default_factory=time.perf_counter)
@@ -72,7 +74,7 @@ class NoImprovement:
 
 
 def best_round(scores: NDArray[np.float64]) -> int:
-    """The first round whose validation score is the highest.
+    """Return the first round with the highest validation score.
 
     >>> best_round(np.array([0.5, 0.75, 0.75 + 1e-16, 0.7]))
     2

@@ -14,7 +14,7 @@ from maboost.runtime.threads import Threads
 __all__ = ["Scores", "Votes"]
 
 Array = NDArray[np.float64]
-# of a hypothesis on the rows: as an array, or as the answers of a tree and each row's leaf
+# the scores of a hypothesis on the rows: an array, or the answers of a tree and each row's leaf
 Scores: TypeAlias = Array | tuple[Array, NDArray[np.int32]]
 
 
@@ -57,12 +57,12 @@ class Votes:
 
     @property
     def votes(self) -> Array:
-        """H on every row: (n,) for two classes, (n, K) for more."""
+        """The votes H on every row: (n,) for two classes, (n, K) for more."""
         return self.game.margins(self.margins) if self._votes is None else self._votes
 
     @property
     def state(self) -> Array:
-        """What a snapshot of a run keeps: the votes, of two classes the margins."""
+        """The votes in the form of a snapshot: for two classes the margins."""
         return self.margins if self._votes is None else self._votes
 
     @state.setter

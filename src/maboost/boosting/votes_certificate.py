@@ -28,33 +28,33 @@ __all__ = ["VotesCertificate", "certificate_of", "gain_at_floor"]
 
 Array = NDArray[np.float64]
 
-_LONGEST = 2.0**40  # times the largest margin: beyond, a gain is lost in its rounding
+_LONGEST = 2.0**40  # times the largest margin: beyond this the gain is less than its rounding
 
 
 @dataclass(frozen=True)
 class VotesCertificate:
-    r"""What the votes of an ensemble guarantee on labelled rows, and what was measured.
+    r"""The guarantees of an ensemble's votes on labelled rows, and the measured error and margins.
 
     Attributes
     ----------
     regularizer, domain : str
     rows : int
-        Rows of positive weight.
+        The number of rows of positive weight.
     n_classes : int
     scale : float
         Margins are divided by it.
     scale_is : str
-        What the scale is, in words.
+        A description of the scale.
     error_bound, measured_error : float
-        Error on the rows under their weights: at most, and as counted (a tie is an error). The bound holds for
-        every scale of the votes; the best one was taken.
+        Error on the rows under their weights: its bound, and its measured value (a tie is an error). The bound holds for
+        every scale of the votes; this is the best one.
     floor : float
-        The error below which the domain promises nothing.
+        The error below which the domain certifies nothing.
     soft_margin, min_margin : float
         The smallest mean margin over the distributions of the domain, and the smallest margin of a row.
         On the simplex they are the same.
     gain : float
-        :math:`G(cM)` at the factor c for which it is largest, or from which on the error bound is at its floor.
+        :math:`G(cM)` at the factor c for which it is largest, or at which the error bound reaches its floor.
     factor : float
         That factor c.
     best_edge : float or None
@@ -66,7 +66,7 @@ class VotesCertificate:
         Whether all members of the ensemble are in that class, with votes that are not negative. Then `gap` is not
         negative.
     members : int or None
-        Members of the ensemble, where they are known.
+        The number of members of the ensemble, if known.
     distribution : array of shape (n_rows,)
         :math:`w(cM)`, the regularised hardest distribution over the rows.
     density : array of shape (n_rows * (n_classes - 1),)
@@ -104,9 +104,9 @@ class VotesCertificate:
 
     @property
     def gap(self) -> float | None:
-        """How far the soft margin may be from the best of the class: `best_edge - soft_margin`.
+        """An upper bound on the distance of the soft margin from the best of the class: `best_edge - soft_margin`.
 
-        None where no class was given. It may be negative for an ensemble that is not of the class.
+        None if no class was given. It may be negative for an ensemble outside the class.
         """
         return None if self.best_edge is None else self.best_edge - self.soft_margin
 
@@ -156,7 +156,7 @@ def certificate_of(
     ----------
     margins : array-like of shape (n_rows * width,) or (n_rows, width)
         The margin of each pair of a row and a wrong class: the vote for the right class less that for the wrong
-        one. With two classes one a row.
+        one. With two classes there is one for each row.
     measure : BaseMeasure
         The base measure of the rows, with K - 1 entries a row.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
@@ -164,7 +164,7 @@ def certificate_of(
     scale : float, default=1.0
         Reported margins are divided by it.
     scale_is : str
-        What the scale is, in words.
+        A description of the scale.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def certificate_of(
 
 
 def gain_at_floor(bound: ErrorBound, measure: BaseMeasure) -> float:
-    """Return a gain from which on the error bound promises no more: it is at its floor, or below every row."""
+    """Return a gain at which the error bound reaches its floor, or is below the mass of every row."""
     regularizer = bound.regularizer
     if bound.potential:
         return (1.0 - 0.5 * measure.smallest_row / measure.width) / bound.potential
@@ -229,16 +229,16 @@ def gain_at_floor(bound: ErrorBound, measure: BaseMeasure) -> float:
 def _best_factor(
     margins: Array, potential: DualPotential, bound: ErrorBound
 ) -> tuple[float, Hardest, Totals]:
-    """The factor of largest certified gain, the hardest distribution there, and the gain with its magnitudes.
+    """Return the factor of largest certified gain, the hardest distribution there, and the gain with its magnitudes.
 
-    Where the gain grows for ever, a factor at which the error bound is at its floor.
+    If the gain is unbounded, a factor at which the error bound is at its floor.
     """
     measure = potential.measure
     top = measure.maximum(np.abs(margins))
     enough = gain_at_floor(bound, measure)
 
     def at(factor: float) -> tuple[Hardest, float]:
-        """The distribution, and the slope of the certified gain: rounding grows with the factor."""
+        """Return the distribution, and the slope of the certified gain, since rounding grows with the factor."""
         hardest = potential.hardest(factor * margins)
         (edge,) = measure.integrals([hardest.density * margins])
         rounding = bound.rounding(Totals(1, 0.0, 0.0, 1.0)) - bound.rounding(Totals(1))

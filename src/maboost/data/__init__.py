@@ -1,4 +1,4 @@
-"""Rows and what belongs to them: tables in memory and on disk, labels, weights, hold-out."""
+"""Training data: tables in memory and on disk, labels, weights, hold-out."""
 
 from maboost.data.categories import RareCategoriesWarning
 from maboost.data.parquet import OnDisk

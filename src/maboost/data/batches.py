@@ -1,4 +1,4 @@
-"""Rows of an iterator that can begin again, and is asked to give the same rows every time."""
+"""Rows of an iterator that can restart, and must yield the same rows every time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BatchedTable(Rows):
-    """Rows of an iterator that can begin again.
+    """Rows of an iterator that can restart.
 
     Attributes
     ----------
     source : object
-        ``reset()`` begins again; ``next()`` gives ``(X, y)`` or ``(X, y, weights)``, and None at the end.
+        ``reset()`` restarts; ``next()`` returns ``(X, y)`` or ``(X, y, weights)``, and None at the end.
     features : list of column names
     count : int
-        How many rows the first pass saw.
+        The number of rows in the first pass.
     fingerprints : tuple of bytes
-        What :func:`fingerprint_of` said of each batch in the first pass.
+        The results of :func:`fingerprint_of` for each batch of the first pass.
     keep : boolean array over all rows, optional
     """
 
@@ -56,21 +56,21 @@ class BatchedTable(Rows):
             block = None if batch is None else np.asarray(batch[0], dtype=np.float64)
             if block is None or fingerprint_of(block) != before:
                 raise TableError(
-                    f"batch {at} is not what it was in the first pass: an iterator must give the same "
+                    f"batch {at} differs from that of the first pass: an iterator must give the same "
                     "rows every time"
                 )
             yield block[:, columns]
 
 
 def fingerprint_of(block: Array) -> bytes:
-    """A hash of the values of a batch in their order."""
+    """Return a hash of the values of a batch in their order."""
     digest = hashlib.blake2b(repr(block.shape).encode(), digest_size=8)
     digest.update(hash_rows(block, Threads()).tobytes())
     return digest.digest()
 
 
 def batches(source: Any) -> Iterator[Any]:
-    """All batches of an iterator with `reset` and `next`, from the beginning."""
+    """Yield all batches of an iterator with `reset` and `next`, from the start."""
     source.reset()
     while (batch := source.next()) is not None:
         if not isinstance(batch, tuple) or len(batch) not in (2, 3):

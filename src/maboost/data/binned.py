@@ -1,4 +1,4 @@
-"""From rows on disk to bins: the sample that gives the edges, and the mapped files of binned rows."""
+"""Binning of rows on disk: the sample that gives the edges, and the mapped files of binned rows."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ __all__ = ["BinningSample", "Cache"]
 
 Array = NDArray[np.float64]
 
-CELLS = 1 << 22  # of the sample held at a time: its columns are read in groups
-_UNCOUNTED = 1 << 18  # cells of categories held before they are counted
+CELLS = 1 << 22  # cells of the sample in memory at a time; its columns are read in groups
+_UNCOUNTED = 1 << 18  # cells of categories in memory before they are counted
 
 
 @dataclass(frozen=True)
 class BinningSample:
-    """The rows whose content has the smallest hashes, all copies included.
+    """The rows whose content has the smallest hashes, with all copies.
 
     Attributes
     ----------
     table : Rows
     rows : array
-        Their numbers, in order.
+        The indices of the rows, in order.
     hashes : array
-        What they were chosen by.
+        The hashes by which the rows were chosen.
     whole : bool
-        Whether they are all rows there are.
+        Whether the sample has all rows.
     """
 
     table: Rows
@@ -60,7 +60,7 @@ class BinningSample:
 
     @classmethod
     def of(cls, table: Rows) -> BinningSample:
-        """One pass over the features, of which only the hashes are held."""
+        """Draw the sample in one pass over the features, keeping only hashes in memory."""
         threads = Threads()
         parts = [hash_rows(block, threads) for block in table.blocks("choosing a sample")]
         if not parts:
@@ -72,7 +72,7 @@ class BinningSample:
         return cls(table, rows, hashes[rows], whole=False)
 
     def values(self, columns: slice = slice(None)) -> Array:
-        """Some columns of these rows, in memory."""
+        """Return some columns of the sampled rows."""
         width = len(self.table.features[columns])
         out = np.empty((len(self.rows), width))
         at = done = 0
@@ -83,7 +83,7 @@ class BinningSample:
         return out
 
     def bins(self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None) -> Bins:
-        """The bins of the table, the same as of all rows in memory; a group of columns at a time."""
+        """Return the bins of the table, the same as for all rows in memory, from a group of columns at a time."""
         first, sampled = np.arange(len(self.rows)), weights
         if not self.whole:
             first, sampled = merged_weights(self.hashes, self.rows, weights)
@@ -107,7 +107,7 @@ class BinningSample:
         )
 
     def _categories(self, at: NDArray[np.intp], weights: Array) -> list[Weighted]:
-        """The categories in columns of all rows and their weights as integers, from one pass."""
+        """Return the categories in columns of all rows and their weights as integers, from one pass."""
         grid, _ = integer_weights(weights, SerialCommunicator())
         counted = [_Counter() for _ in at]
         start = 0
@@ -128,14 +128,14 @@ class _Counter:
         self._held = self._counted = 0
 
     def add(self, values: Array, weights: NDArray[np.int64]) -> None:
-        """Count more values."""
+        """Add more values."""
         self._parts.append(distinct(values, weights))
         self._held += len(self._parts[-1][0])
         if self._held > 2 * self._counted + _UNCOUNTED:
             self.result()
 
     def result(self) -> Weighted:
-        """The distinct values in order, and the weight of each."""
+        """Return the distinct values in order, and the weight of each."""
         values = np.concatenate([values for values, _ in self._parts] or [np.empty(0)])
         held = [weights for _, weights in self._parts] or [np.empty(0, dtype=np.int64)]
         counted = distinct(values, np.concatenate(held))
@@ -146,14 +146,14 @@ class _Counter:
 
 ROWS, COLUMNS, DIGEST = "rows.bin", "columns.bin", "digest"
 _WHOLE = re.compile("[0-9a-f]{32}")
-_IDLE = 3600.0  # seconds after which nobody writes to a file any more
+_IDLE = 3600.0  # seconds without a change after which a file counts as abandoned
 _BLOCK = 1 << 22  # bytes hashed at a time
 
 
 def _mapped(
     home: Path, shape: tuple[int, int], threads: Threads
 ) -> tuple[NDArray[np.uint8], ...] | None:
-    """The bins by row and by column if they are in this folder and undamaged; otherwise None.
+    """Return the bins by row and by column if they are in this folder and undamaged; otherwise None.
 
     Damaged bins give a warning. Missing ones do not: another fit may be removing the folder.
     """
@@ -179,7 +179,7 @@ def _mapped(
 
 
 def _digest(tables: tuple[NDArray[np.uint8], ...], threads: Threads) -> str:
-    """A hash of some tables, which does not depend on the number of threads."""
+    """Return a hash of some tables, which does not depend on the number of threads."""
     digest = hashlib.blake2b(digest_size=16)
     for table in tables:
         flat = table.reshape(-1)
@@ -206,28 +206,28 @@ class Cache:
     Parameters
     ----------
     folder : path, optional
-        Where to keep them, for the next fit too. If None they are in temporary files without a name,
-        whose space the system takes back when nothing is mapped any more, also if the process is killed.
+        The folder in which they are kept for later fits. If None they are in unnamed temporary files,
+        whose space the system frees when they are no longer mapped, even if the process is killed.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self._folder = None if folder is None else Path(folder)
 
     def within(self, name: str) -> Cache:
-        """A cache of other rows, inside the folder of this one."""
+        """Return a cache for other rows, inside the folder of this one."""
         return Cache(None if self._folder is None else self._folder / name)
 
     def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
-        """The bins of all rows: from the cache if it is of the same files and bins, else written anew.
+        """Return the bins of all rows, from the cache if it has them for the same files and edges; otherwise write them.
 
-        They are in a folder that is called by what they are of and is there whole or not at all: other
-        fits may read and write the cache meanwhile, and remove it for bins of their own. A digest is
-        stored with them: bins that do not match it are computed again, with a warning.
+        Their folder is named by a hash of rows and edges and appears complete or not at all, since other
+        fits may read and write the cache at the same time, and remove it for bins of their own. A digest is
+        stored with the bins; if it does not match, they are computed again, with a warning.
         """
         if self._folder is None:
             by_row, by_column = _unnamed(table, bins, threads)
             return Binned(bins, by_row, by_column, mapped=True)
-        table.check_unchanged()  # labels are read already, and bins are found by what the files are now
+        table.check_unchanged()  # the labels are already read, and the bins belong to the present files
         self._folder.mkdir(parents=True, exist_ok=True)
         home = self._folder / _key(table, bins)
         while (mapped := _mapped(home, table.shape, threads)) is None:
@@ -252,7 +252,7 @@ class Cache:
             _remove_others(folder)
             try:
                 beside.rename(home)
-            except OSError:  # another fit was quicker
+            except OSError:  # another fit was faster
                 if _mapped(home, table.shape, threads) is None:
                     raise
             sync_folder(folder)
@@ -263,21 +263,21 @@ class Cache:
 def _seal(folder: Path, shape: tuple[int, int], threads: Threads) -> None:
     """Store the digest of bins beside them, and protect them from being changed in place.
 
-    A file that is truncated while it is mapped ends the process with SIGBUS.
+    Truncating a mapped file ends the process with SIGBUS.
     """
     tables = tuple(np.memmap(folder / name, np.uint8, "r", shape=shape) for name in (ROWS, COLUMNS))
     with (folder / DIGEST).open("w") as file:
         file.write(_digest(tables, threads))
         file.flush()
         os.fsync(file.fileno())
-    if os.name == "posix":  # elsewhere files that are read-only cannot be removed
+    if os.name == "posix":  # other systems cannot remove read-only files
         for name in (ROWS, COLUMNS, DIGEST):
             (folder / name).chmod(0o444)
     sync_folder(folder)
 
 
 def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
-    """The bins by row and by column, in temporary files that only this process knows."""
+    """Return the bins by row and by column, in temporary files without a name."""
     folder = Path(tempfile.gettempdir())
     _check_space(table, folder)
     n, width = table.shape
@@ -315,21 +315,21 @@ def _fill(table: Rows, bins: Bins, rows: IO[bytes], columns: IO[bytes], threads:
             columns.write(column.data)
         at += len(block)
     if at != n:
-        raise TableError(f"there were {n} rows, but {at} when they were binned")
+        raise TableError(f"there were {n} rows in the first pass, but {at} when they were binned")
     table.check_unchanged()
     rows.flush()
     columns.flush()
 
 
 def _remove_others(folder: Path) -> None:
-    """Remove the bins that were in a cache, and what a fit that was killed has left there."""
+    """Remove the bins in a cache, and files that a killed fit has left there."""
     for other in folder.iterdir():
         if _WHOLE.fullmatch(other.name) or (other.suffix == ".part" and _is_idle(other)):
             shutil.rmtree(other, ignore_errors=True)
 
 
 def _key(table: Rows, bins: Bins) -> str:
-    """What bins are of: the rows and the edges."""
+    """Return a hash of the rows and the edges, which identify bins."""
     digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
     for edges in bins.edges:
         digest.update(np.ascontiguousarray(edges).tobytes())

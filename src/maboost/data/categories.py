@@ -250,7 +250,7 @@ def categorical_mask(
 
 
 class RareCategoriesWarning(UserWarning):
-    """A column has more categories than `max_bins`, so that the rare ones share a bin.
+    """A column has more categories than `max_bins`, so the rare ones share a bin.
 
     >>> import warnings
     >>> from maboost import MABoostClassifier

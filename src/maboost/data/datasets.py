@@ -1,4 +1,4 @@
-"""What a pyarrow Dataset is made of: its files, what each of them has, and what is in no file."""
+"""The contents of a pyarrow Dataset: its files, their columns, and columns that are in no file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def opened(paths: str | Path | Sequence[str | Path]) -> Any:
-    """The Dataset of a Parquet file, a folder of them, or a list of files."""
+    """Return the Dataset of a Parquet file, a folder of them, or a list of files."""
     try:
         import pyarrow.dataset as ds
     except ImportError as error:
@@ -34,7 +34,7 @@ def opened(paths: str | Path | Sequence[str | Path]) -> Any:
     alone = given[0] is paths
     for path in given:
         _check_path(path, alone)
-    # what a folder's name says of its files (colour=red) is a column, as in other readers
+    # a folder's name may give the value of a column (colour=red), as in other readers
     a_file = alone and Path(given[0]).is_file()
     named = None if a_file else ds.HivePartitioning.discover(infer_dictionary=True)
     source = str(given[0]) if alone else [str(path) for path in given]
@@ -59,7 +59,7 @@ def _parquet_dataset(source: str | list[str], partitioning: Any, schema: Any = N
 
 
 def _common_schema(dataset: Any) -> Any:
-    """The columns of the first file, in types that hold what all files have there."""
+    """Return the columns of the first file, in types that can hold the values of all files."""
     schema = dataset.schema
     for fragment in fragments(dataset):
         own = _schema_of(fragment)
@@ -75,9 +75,9 @@ def _common_schema(dataset: Any) -> Any:
 
 
 def _common_type(one: Any, other: Any) -> Any:
-    """The type that holds the numbers or the text of both; None if there is none.
+    """Return the type that holds the numbers or the text of both; None if there is none.
 
-    A file without any value in a column is often written with no type for it.
+    A column without any value is often written with no type.
     """
     import pyarrow as pa
 
@@ -95,13 +95,13 @@ def _common_type(one: Any, other: Any) -> Any:
 
 
 def _kind(its: Any) -> Any:
-    """One type for all that numbers have, one for all that text has; any other type as it is."""
+    """Return one type for all numbers, one for all text, and any other type unchanged."""
     import pyarrow as pa
 
     t = pa.types
     if t.is_integer(its) or t.is_floating(its):
         return pa.float64()
-    # categories of a declared order are more than their text
+    # categories with a declared order are more than their text
     held = its.value_type if t.is_dictionary(its) and not its.ordered else its
     text = t.is_string(held) or t.is_large_string(held) or t.is_string_view(held)
     return pa.large_string() if text else its
@@ -119,11 +119,11 @@ def _check_path(path: str | Path, alone: bool) -> None:
         advice = "; from elsewhere, give a pyarrow Dataset" if "://" in str(path) else ""
         raise TableError(f"{str(path) or repr(path)}: no such file or folder{advice}")
     if not alone and Path(path).is_dir():
-        raise TableError(f"{path}: is a folder; give it alone, or a list of files")
+        raise TableError(f"{path}: is a folder; give it alone, or give a list of files")
 
 
 def values_of(column: Any) -> NDArray[Any]:
-    """A column as an array: numbers in the type they have, anything else as Python's own objects."""
+    """Return a column as an array: numbers in their own type, anything else as Python objects."""
     import pyarrow.types as t
 
     plain = t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)
@@ -134,7 +134,7 @@ def values_of(column: Any) -> NDArray[Any]:
 
 
 def fragments(dataset: Any) -> list[Any]:
-    """The files of a Dataset, which does not list them itself where it has a filter."""
+    """Return the files of a Dataset, which does not list them itself if it has a filter."""
     import pyarrow.dataset as ds
 
     if dataset._scan_options and hasattr(dataset, "files"):
@@ -145,7 +145,7 @@ def fragments(dataset: Any) -> list[Any]:
 
 
 def _schema_of(fragment: Any) -> Any:
-    """The columns and types of one file."""
+    """Return the columns and types of one file."""
     import pyarrow as pa
 
     try:
@@ -155,13 +155,13 @@ def _schema_of(fragment: Any) -> Any:
 
 
 def index_columns(schema: Any) -> set[str]:
-    """What was the index of a data frame when pandas or Dask wrote it, which they read back as that."""
+    """Return the columns that were the index of a data frame when pandas or Dask wrote it, and are read as such."""
     held = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in held if isinstance(name, str)}  # a range is a dictionary
+    return {name for name in held if isinstance(name, str)}  # a range index is a dictionary
 
 
 def in_paths(dataset: Any, files: list[Any]) -> set[str]:
-    """The columns that are in the names of folders, and not in the files."""
+    """Return the columns that are in the names of folders, and not in the files."""
     partitioning = getattr(dataset, "partitioning", None)
     if partitioning is None or not files:
         return set()
@@ -169,7 +169,7 @@ def in_paths(dataset: Any, files: list[Any]) -> set[str]:
 
 
 def absolute(files: list[str], filesystem: Any) -> list[str]:
-    """The same files, in their order, from any folder; those of other file systems are that already."""
+    """Return the files with absolute paths, in their order; paths of other file systems are absolute already."""
     from pyarrow.fs import LocalFileSystem
 
     local = isinstance(filesystem, LocalFileSystem)
@@ -177,10 +177,10 @@ def absolute(files: list[str], filesystem: Any) -> list[str]:
 
 
 def check_files(dataset: Any) -> None:
-    """Every file has all columns, in types that are read as the Dataset's; the error names file and column.
+    """Check that every file has all columns, in types that can be read as the Dataset's.
 
-    A schema that the user gives decides. One that is not given is that of the first file, and where
-    another file has something else in a column nobody has said that it may be changed.
+    A schema that the user gives decides. Otherwise the schema is that of the first file, and values of other files
+    may not be changed to fit it. The error names the file and the column.
     """
     files = fragments(dataset)
     elsewhere = in_paths(dataset, files)
@@ -196,7 +196,7 @@ def check_files(dataset: Any) -> None:
 
 
 def _types_in(fragment: Any, columns: list[Any]) -> dict[str, Any]:
-    """The types that a file has for columns, all of which must be there."""
+    """Return the types of some columns in a file, all of which must be there."""
     own = _schema_of(fragment)
     types = {}
     for column in columns:
@@ -209,14 +209,14 @@ def _types_in(fragment: Any, columns: list[Any]) -> dict[str, Any]:
 
 
 def _is_csv(fragment: Any) -> bool:
-    """Whether the cells of a file have no type, but are read as one."""
+    """Return whether a file has text cells, which are parsed as some type."""
     import pyarrow.dataset as ds
 
     return isinstance(getattr(fragment, "format", None), ds.CsvFileFormat)
 
 
 def _is_read_as(its: Any, wanted: Any, given: bool) -> bool:
-    """Whether pyarrow casts one type to another, and changes nothing by it unless that was given."""
+    """Return whether pyarrow casts one type to the other, without loss unless the user gave the type."""
     import pyarrow as pa
 
     if its == wanted or pa.types.is_null(its):
@@ -226,13 +226,13 @@ def _is_read_as(its: Any, wanted: Any, given: bool) -> bool:
     except pa.ArrowException:
         return False
     floats = pa.types.is_floating(its) and pa.types.is_floating(wanted)
-    # all other casts of numbers refuse values that they would change
+    # all other casts of numbers raise an error for values that they would change
     rounded = floats and its.bit_width > wanted.bit_width
     return given or (_kind(its) == _kind(wanted) and not rounded)
 
 
 def with_types(batch: Any, schema: Any, path: str) -> Any:
-    """A batch of a file, its columns cast to the types of a schema."""
+    """Return a batch of a file, its columns cast to the types of a schema."""
     import pyarrow as pa
 
     if batch.schema.types == schema.types:

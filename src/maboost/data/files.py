@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet, read and written whole."""
+"""Tables in files: reading and writing of CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _COMPRESSIONS = {
     ".bz2": "bz2",
     ".lz4": "lz4",
     ".zst": "zstd",
-}  # as pyarrow reads them
+}  # the suffixes that pyarrow knows
 _OTHERS = {
     ".arrow", ".feather", ".json", ".jsonl", ".ndjson", ".ods", ".orc", ".xls", ".xlsx", ".zip",
 }  # fmt: skip
-# what a spreadsheet runs, full-width forms of the signs included; a number runs nothing
+# the first characters of cells that a spreadsheet runs, full-width forms included; numbers are not run
 _FORMULA = re.compile(r"[=@\t\r\n\uff1d\uff0b\uff0d\uff20]|[+-](?![0-9.,]+([eE][+-]?[0-9]+)?\Z)")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
 class TableError(ValueError):
-    """A file that is no readable table; the message is for the user."""
+    """A file is not a readable table; the message is for the user."""
 
 
 def read_table(
     path: str | Path, decimal: str = ".", text: Callable[[str], bool] = lambda name: False
 ) -> Any:
-    """A CSV or Parquet file as a pyarrow table.
+    """Return a CSV or Parquet file as a pyarrow table.
 
-    Types are inferred from all rows of a CSV file; text like "NA" and empty cells are missing values,
-    and a column of nothing else is one of numbers. Compressed CSV files are known by their suffix.
+    Types are inferred from all rows of a CSV file. Text like "NA" and empty cells are missing values,
+    and a column with nothing else is numeric. Compressed CSV files are recognised by their suffix.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def read_table(
     decimal : str, default="."
         The decimal sign in CSV files.
     text : callable, optional
-        Whether a column of a CSV file, given by its name, is text whatever its values look like.
+        Whether a column of a CSV file, given by its name, is text regardless of its values.
     """
     path = Path(path)
     if not path.exists():
@@ -72,7 +72,7 @@ def read_table(
         raise TableError(f"{path}: is a pipe, and a table is read twice: save it to a file first")
     if path.stat().st_size == 0:
         raise TableError(f"{path}: the file is empty")
-    if path.suffix.lower() in _OTHERS:  # lines of JSON, for one, could be read as CSV
+    if path.suffix.lower() in _OTHERS:  # lines of JSON, for example, could be read as CSV
         raise TableError(
             f"{path}: {path.suffix} files are not read; save it as CSV, or as Parquet under a name that "
             "ends in .parquet"
@@ -94,14 +94,14 @@ def read_table(
 
 
 def is_parquet(path: str | Path) -> bool:
-    """Whether a file is Parquet, by its name."""
+    """Return whether a file is Parquet, by its name."""
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
 def read_as_written(path: str | Path, names: list[str]) -> Any:
-    """Columns of a file that :func:`read_table` has read, with nothing made of their values.
+    """Return columns of a file that :func:`read_table` has read, without interpreting their values.
 
-    Those of a CSV file are text, of which an empty cell is a missing value and "NA" or "007" is not.
+    Columns of a CSV file are text; an empty cell is a missing value, but "NA" and "007" are text.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -172,7 +172,7 @@ def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
     )
     table = _cells(path, delimiter, convert)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_binary(column.type):  # what text is read as that is no UTF-8
+        if pa.types.is_binary(column.type):  # the type that text gets if it is not UTF-8
             raise _not_utf8(path)
         if decimal == "." and name not in fixed:
             _check_decimals(path, name, column)
@@ -185,14 +185,14 @@ def _cells(path: Path, delimiter: str, convert: Any) -> Any:
     return csv.read_csv(
         path,
         read_options=csv.ReadOptions(block_size=_BLOCK),
-        # a cell may go over lines, and over the end of a block
+        # a cell may span several lines, and the end of a block
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=convert,
     )
 
 
 def _check_decimals(path: Path, name: str, column: Any) -> None:
-    """Numbers like 45,5 or 1,250.00 would silently become categories."""
+    """Refuse numbers like 45,5 or 1,250.00, which would silently become categories."""
     import pyarrow.types as t
 
     if not t.is_string(column.type):
@@ -207,7 +207,7 @@ def _check_decimals(path: Path, name: str, column: Any) -> None:
 
 
 def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
-    """The line of column names, of a compressed file too, and those after it: a name may go over lines."""
+    """Return the line of column names, even of a compressed file, and the lines after it: a name may span lines."""
     import pyarrow as pa
 
     with pa.input_stream(path) as file:
@@ -223,12 +223,12 @@ def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
 
 
 def _delimiter(head: str) -> str:
-    """The most frequent of comma, semicolon and tab outside quotes."""
+    """Return the most frequent of comma, semicolon and tab outside quotes."""
     return max(",;\t", key=_QUOTED.sub("", head).count)
 
 
 def check_suffix(path: str | Path) -> None:
-    """Refuse the name of a table to write that promises a format which is not written."""
+    """Refuse an output name whose suffix is a format that cannot be written."""
     suffix = Path(path).suffix
     if suffix.lower() in _OTHERS:
         raise TableError(
@@ -237,7 +237,7 @@ def check_suffix(path: str | Path) -> None:
 
 
 def check_safe_csv(option: str, path: str | Path) -> None:
-    """Refuse `--safe-csv` for a table that is no CSV file."""
+    """Refuse `--safe-csv` for a table that is not a CSV file."""
     if is_parquet(path):
         raise TableError(
             f"--safe-csv is for CSV files, and {option} {path} is Parquet: leave out --safe-csv, or give a "
@@ -246,9 +246,9 @@ def check_safe_csv(option: str, path: str | Path) -> None:
 
 
 def write_table(columns: dict[str, Any], path: str | Path, safe_csv: bool = False) -> None:
-    """Write columns as a CSV (compressed or not) or Parquet file, by the suffix; never half of it.
+    """Write columns as a CSV (compressed or not) or Parquet file, by the suffix; the file appears complete or not at all.
 
-    With `safe_csv` the cells of a CSV file are those of :func:`safe_cells`.
+    With `safe_csv` the cells of a CSV file are escaped by :func:`safe_cells`.
     """
     import pyarrow as pa
 
@@ -271,7 +271,7 @@ def write_table(columns: dict[str, Any], path: str | Path, safe_csv: bool = Fals
 def safe_cells(table: Any) -> Any:
     """Return a table in which names and text that a spreadsheet would run as a formula begin with '.
 
-    Those are texts that begin with =, +, -, @, a tab or a line end, and are no numbers.
+    These are texts that begin with =, +, -, @, a tab or a line end, and are not numbers.
     """
     import pyarrow as pa
     import pyarrow.types as t
@@ -296,7 +296,7 @@ def _write_csv(table: Any, file: IO[bytes], path: Path) -> None:
     if compression is None:
         csv.write_csv(table, file, options)
         return
-    packed = pa.BufferOutputStream()  # a compressed stream closes what it writes to
+    packed = pa.BufferOutputStream()  # a compressed stream closes its sink
     with pa.CompressedOutputStream(packed, compression) as stream:
         csv.write_csv(table, stream, options)
     file.write(packed.getvalue())

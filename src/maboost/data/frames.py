@@ -1,4 +1,4 @@
-"""Data frames of any library that narwhals knows, column by column."""
+"""Data frames of any library that narwhals supports, column by column."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# scikit-learn before 1.9 reads column names by the interchange protocol, which polars 2 no longer has
+# scikit-learn before 1.9 reads column names by the interchange protocol, which polars 2 has dropped
 _READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
 
 
 def as_frame(X: Any) -> DataFrame[Any] | None:
-    """`X` as a narwhals data frame; None if it is no data frame."""
+    """Return `X` as a narwhals data frame; None if it is not a data frame."""
     if isinstance(X, np.ndarray | list | tuple) or sp.issparse(X):
         return None
-    import narwhals.stable.v2 as nw  # only where there may be a frame, as it is slow to import
+    import narwhals.stable.v2 as nw  # imported only if X may be a frame, since it is slow
 
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        raise ValueError("X is a lazy frame, which holds no rows yet: collect it first")
+        raise ValueError("X is a lazy frame, which has no rows yet: collect it first")
     if not isinstance(frame, nw.DataFrame):
         return None
     if not (_READS_ALL_FRAMES or frame.implementation.is_pandas() or hasattr(X, "__dataframe__")):
@@ -56,7 +56,7 @@ def as_frame(X: Any) -> DataFrame[Any] | None:
 
 
 def as_table(X: Any) -> Any:
-    """A table of pyarrow instead of one of its record batches; anything else as it is."""
+    """Return a pyarrow table for a record batch; anything else unchanged."""
     if type(X).__name__ != "RecordBatch" or not type(X).__module__.startswith("pyarrow"):
         return X
     import pyarrow as pa
@@ -65,12 +65,12 @@ def as_table(X: Any) -> Any:
 
 
 def columns_of(frame: DataFrame[Any]) -> list[Series[Any]]:
-    """The columns; those of Arrow in a form that all of its functions know."""
+    """Return the columns; Arrow columns in a form that all of its functions support."""
     return [_plain(column) for column in frame.iter_columns()]
 
 
 def _plain(column: Series[Any]) -> Series[Any]:
-    """Arrow's string views as plain strings, and a null among its categories as a missing value."""
+    """Return Arrow's string views as plain strings, and a null category as a missing value."""
     import narwhals.stable.v2 as nw
 
     native = column.to_native()
@@ -98,14 +98,14 @@ def _without_null_categories(column: Any) -> Any:
 
 
 def float_series(name: Any, values: Array, frame: DataFrame[Any]) -> Series[Any]:
-    """A column of floats for a frame."""
+    """Return a column of floats for a frame."""
     import narwhals.stable.v2 as nw
 
     return nw.new_series(name, values, nw.Float64(), backend=frame.implementation)
 
 
 def dtype_name(column: Series[Any]) -> str:
-    """The dtype in a word: the same in all libraries, where narwhals knows it."""
+    """Return the name of a dtype, the same for all libraries if narwhals knows the dtype."""
     name = type(column.dtype).__name__
     if name not in ("Object", "Unknown"):
         return name
@@ -114,14 +114,14 @@ def dtype_name(column: Series[Any]) -> str:
 
 
 def is_category(column: Series[Any]) -> bool:
-    """Whether a column holds text or categories."""
+    """Return whether a column holds text or categories."""
     import narwhals.stable.v2 as nw
 
     return isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
 
 
 def distinct_texts(name: Any, column: Series[Any]) -> list[Any]:
-    """The distinct values of a column of text or categories."""
+    """Return the distinct values of a column of text or categories."""
     import narwhals.stable.v2 as nw
 
     values = column.drop_nulls().unique().to_list()
@@ -136,7 +136,7 @@ def distinct_texts(name: Any, column: Series[Any]) -> list[Any]:
 
 
 def declared_order(column: Series[Any]) -> list[Any] | None:
-    """The order of the categories of an ordered dtype; narwhals does not tell it of Arrow's."""
+    """Return the order of the categories of an ordered dtype, which narwhals does not give for Arrow."""
     import narwhals.stable.v2 as nw
 
     if isinstance(column.dtype, nw.Enum):
@@ -149,15 +149,15 @@ def declared_order(column: Series[Any]) -> list[Any] | None:
 
 
 def pandas_index(X: Any) -> Any:
-    """The index of a pandas frame; None for anything else."""
+    """Return the index of a pandas frame; None for anything else."""
     index = getattr(X, "index", None)
     return index if type(X).__module__.startswith("pandas") else None
 
 
 def float_values(column: Series[Any]) -> Array:
-    """A column of numbers or booleans as floats, NaN where it has none.
+    """Return a column of numbers or booleans as floats, with NaN for missing values.
 
-    Integers that floats do not hold are rounded, as numpy does; Arrow's own cast refuses them.
+    Integers that are not floats are rounded, as in numpy; Arrow's own cast raises an error.
     """
     import narwhals.stable.v2 as nw
 
@@ -167,7 +167,7 @@ def float_values(column: Series[Any]) -> Array:
 
 
 def as_floats(name: Any, column: Series[Any]) -> Array | None:
-    """A column of numbers as floats; None if scikit-learn reads it as it is."""
+    """Return a column of numbers as floats; None if scikit-learn can read it unchanged."""
     import narwhals.stable.v2 as nw
 
     dtype = column.dtype
@@ -193,12 +193,12 @@ def as_floats(name: Any, column: Series[Any]) -> Array | None:
 
 
 def frame_columns(X: Any) -> list[tuple[Any, Series[Any]]]:
-    """The names and columns of a data frame; none for anything else."""
+    """Return the names and columns of a data frame; an empty list for anything else."""
     frame = as_frame(as_table(X))
     return [] if frame is None else list(zip(frame.columns, columns_of(frame), strict=True))
 
 
 def checked_data(model: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's `validate_data`, which sums all values: huge ones of both signs add up to no number."""
+    """Call scikit-learn's `validate_data`, without warnings when huge values of both signs sum to NaN."""
     with np.errstate(invalid="ignore"):
         return validate_data(model, X, *y, **options)

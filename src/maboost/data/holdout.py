@@ -1,7 +1,7 @@
-"""Rows held out of a fit, chosen by what they are and not by where they stand.
+"""Hold-out of rows by their content, not by their position.
 
-A row's place is the seeded hash of its values: the same under any order, sharding or repetition, so a
-row of weight two is held out exactly where the row twice would be, and copies never sit on both sides.
+A row's key is the seeded hash of its values. It is the same under any order, sharding or repetition, so a
+row of weight two is held out exactly if the row twice would be, and copies are never on both sides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from maboost.runtime.threads import Threads
 __all__ = ["held_out", "held_out_shares", "places"]
 
 _HEAVY = 0.1
-_BUCKETS = 1024  # of places, to tell contents apart without gathering them
+_BUCKETS = 1024  # of keys, to separate contents without gathering them
 
 Array = NDArray[np.float64]
 
@@ -38,10 +38,10 @@ def held_out(
     groups: NDArray[Any] | None = None,
     comm: Communicator | None = None,
 ) -> NDArray[np.bool_]:
-    """Which rows to hold out: of every class the lowest places that hold `fraction` of its weight.
+    """Return which rows to hold out: of every class the smallest keys that hold `fraction` of its weight.
 
-    With `groups` whole groups are held out, without regard to classes. A class of one distinct row
-    (or a single group) stays in the training rows. `classes` is their number over all shards.
+    With `groups`, whole groups are held out, regardless of classes. A class of one distinct row
+    (or a single group) stays in the training rows. `classes` is the number of classes over all shards.
     """
     comm = comm or SerialCommunicator()
     if groups is not None:
@@ -63,10 +63,10 @@ def held_out_shares(
     seed: int,
     comm: Communicator,
 ) -> Array:
-    """The share of each row's weight to hold out: all, nothing, or `fraction` of a heavy content.
+    """Return the share of each row's weight to hold out: all, nothing, or `fraction` of a heavy content.
 
-    Equal rows that hold more than a tenth of all weight are neither left to one side, which would then
-    not stand for the other: they are on both. Of the others whole rows, as in :func:`held_out`.
+    Equal rows with more than a tenth of all weight are on both sides, since a side without them would not represent
+    the other. Other rows are on one side, as in :func:`held_out`.
     """
     where = places(X, seed)
     bucket = (where * _BUCKETS).astype(np.uint16)
@@ -82,7 +82,7 @@ def held_out_shares(
 
 
 def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -> NDArray[np.bool_]:
-    """The lowest places whose weight reaches the fraction, short of all of them."""
+    """Return the smallest keys whose weight reaches the fraction, but not all of them."""
     measure = BaseMeasure(weights, comm=comm)
     level = lower_tail(where, measure.rows_base, fraction * (1.0 - TIE), measure).level
     chosen: NDArray[np.bool_] = where <= level
@@ -92,7 +92,7 @@ def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -
 
 
 def places(X: Any, seed: int) -> Array:
-    """A number in [0, 1) for the content of each row."""
+    """Return a number in [0, 1) for the content of each row."""
     if hasattr(X, "blocks"):  # rows on disk
         blocks = X.blocks("placing rows")
         return np.concatenate([hash_rows(b, Threads(), seed) / 2.0**64 for b in blocks])

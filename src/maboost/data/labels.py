@@ -1,4 +1,4 @@
-"""Labels as users give them."""
+"""Checks of labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_labels", "is_missing", "label_array", "refuse_missing", "unkno
 
 
 def label_array(y: Any, name: str = "y") -> Any:
-    """Labels in a series or an array of a data frame library as an array; anything else as it is."""
+    """Return labels in a series or an array of a data frame library as an array; anything else unchanged."""
     if isinstance(y, np.ndarray | list | tuple):
         refuse_missing(y, name, "labels")
         return y
@@ -36,10 +36,10 @@ def label_array(y: Any, name: str = "y") -> Any:
 
 
 def check_labels(labels: NDArray[Any]) -> None:
-    """Raise ValueError where labels are no classes, such as numbers with fractions."""
+    """Raise ValueError if labels are not classes, such as numbers with fractions."""
     objects = labels.tolist() if labels.dtype == object else []
     odd = [value for value in objects if not isinstance(value, str)]
-    if odd:  # scikit-learn's words would be about regression
+    if odd:  # scikit-learn's message would be about regression
         raise ValueError(
             f"Unknown label type: y has dtype object and holds {odd[0]!r} of type {type(odd[0]).__name__}, "
             "where labels of that dtype are text: give numbers and booleans a dtype of their own, as "
@@ -49,18 +49,18 @@ def check_labels(labels: NDArray[Any]) -> None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or what pandas has for them."""
+    """Return whether a value is None, NaN or a missing value of pandas."""
     number = isinstance(value, Real) and bool(value != value)
-    return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # pandas' own
+    return value is None or number or type(value).__name__ in ("NAType", "NaTType")  # of pandas
 
 
 def unknown_labels(labels: NDArray[Any], classes: NDArray[Any]) -> list[Any]:
-    """Labels that are none of the classes; they may be of types that have no order among them."""
+    """Return the labels that are not among the classes; their types may have no common order."""
     return sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
 
 
 def refuse_missing(values: Any, name: str, what: str) -> None:
-    """Raise ValueError where an array or a list has None or NaN in it."""
+    """Raise ValueError if an array or a list contains None or NaN."""
     array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
     if array.ndim != 1 or array.dtype.kind not in "fO":
         return

@@ -1,4 +1,4 @@
-"""Whole numbers that floats do not hold: trees compare floats, in which neighbours beyond 2**53 are equal."""
+"""Warnings of integers beyond 2**53: trees compare floats, in which neighbouring integers of that size are equal."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = [
 ]
 
 _SHOWN = 5
-EXACT = 2**53  # up to here, in magnitude, every whole number is a float
+EXACT = 2**53  # every integer up to this magnitude is a float
 
 
 def is_wide(type: Any) -> bool:
-    """Whether an Arrow type holds whole numbers of which some are no floats."""
+    """Return whether an Arrow type holds integers that are not floats."""
     import pyarrow.types as t
 
     return bool(t.is_integer(type)) and type.bit_width > 32
 
 
 def is_beyond(low: int | None, high: int | None) -> bool:
-    """Whether values between these, None for no value, are beyond the exact ones."""
+    """Return whether values between these limits (None: no value) may exceed 2**53."""
     return low is not None and high is not None and (low < -EXACT or high > EXACT)
 
 
 def large_columns(X: Any) -> list[Any]:
-    """The columns, by name or position, that hold whole numbers beyond 2**53.
+    """Return the columns, by name or position, that hold integers beyond 2**53.
 
-    Only integer dtypes of 64 bits and more are looked at: the values of others are what they are as floats.
+    Only integer dtypes of 64 bits and more are checked, since the values of others are exact as floats.
     """
     if sp.issparse(X):
         if X.dtype.kind not in "iu" or X.dtype.itemsize < 8 or not _is_large(X.data):
@@ -66,7 +66,7 @@ def _is_large(values: NDArray[Any]) -> bool:
 
 
 def warn_of_large_integers(X: Any, names: list[Any], comm: Communicator | None = None) -> None:
-    """Warn of the columns of any shard that :func:`large_columns` finds; `names` are those of all columns."""
+    """Warn of the columns of any shard that :func:`large_columns` finds; `names` are the names of all columns."""
     comm = comm or SerialCommunicator()
     found = set(large_columns(X))
     flags = np.array([name in found for name in names], dtype=np.int64)
@@ -76,7 +76,7 @@ def warn_of_large_integers(X: Any, names: list[Any], comm: Communicator | None =
 
 
 def warn_of_columns(names: list[Any]) -> None:
-    """Warn that these columns hold whole numbers beyond 2**53."""
+    """Warn that these columns hold integers beyond 2**53."""
     if not names:
         return
     shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

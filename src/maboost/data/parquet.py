@@ -1,9 +1,8 @@
 """Rows that stay on disk: Parquet files read in batches, binned once into a memory-mapped cache.
 
-What is resident is the state of every row (its label, weight, dual point, density, margin, the sums of
-evidence and what a round adds to them) and, before the first round, a few columns of the binning sample:
-with two classes some 100 MiB and about 100 to 150 bytes a row. The bins themselves, one byte a cell, are
-mapped from a file and read by the passes that need them.
+The state of every row is in memory (its label, weight, dual point, density, margin and the sums over the rounds),
+and before the first round a few columns of the binning sample: with two classes some 100 MiB and about 100 to 150
+bytes a row. The bins, one byte a cell, are mapped from a file and read by the passes that need them.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ __all__ = [
 Array = NDArray[np.float64]
 Columns = slice | NDArray[np.intp]  # positions of features
 
-BATCH = 1 << 16  # rows at a time at most
+BATCH = 1 << 16  # rows of a batch, at most
 BATCH_CELLS = 1 << 20
-_BUFFER = 1 << 18  # bytes read of a column at a time
+_BUFFER = 1 << 18  # bytes read from a column at a time
 
-# told after every batch of a pass: what it is for, rows done and rows in all
+# called after every batch with the purpose of the pass, the rows done and the number of rows
 OnBatch = Callable[[str, int, int], None]
 
 
@@ -64,16 +63,16 @@ def silent(purpose: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """Rows on disk, with a say about where their bins are kept.
+    """Rows on disk, with a choice of where their bins are kept.
 
     Parameters
     ----------
     source : path, list of paths or pyarrow Dataset
-        A Parquet file, a folder of them, a list of files, or a Dataset. Files may have a column in several
+        types of numbers, or of text; the schema of a Dataset decides which columns are read, and as which type.
         types of numbers, or of text; the schema of a Dataset says which columns are read, and as what.
-    cache : path, optional
-        A folder for the bins (one byte a cell, twice), reused by later fits while the files and the
-        bins stay the same. A digest is checked before they are reused: damaged bins are computed again,
+    A folder for the bins (one byte a cell, twice), reused by later fits as long as the files and the
+    bins stay the same. A digest is checked before they are reused; damaged bins are computed again,
+    with a warning. If None, the bins are in temporary files that disappear after the fit.
         with a warning. If None, the bins are in temporary files that are gone after the fit.
 
     Examples
@@ -96,9 +95,9 @@ class OnDisk:
 
 
 def is_stored(X: Any) -> bool:
-    """Whether `X` names rows that are not in memory.
+    """Return whether `X` names rows that are not in memory.
 
-    That is a path or a list of them, a pyarrow Dataset, :class:`OnDisk`, or an iterator with ``reset``
+    Such values are a path or a list of them, a pyarrow Dataset, :class:`OnDisk`, or an iterator with ``reset``
     and ``next``.
     """
     if isinstance(X, str | Path | OnDisk) or _is_list_of_paths(X):
@@ -117,12 +116,12 @@ def _check_cache(cache: Any) -> None:
         raise TypeError(f"OnDisk: cache must be the path of a folder, or None, got {cache!r}")
     if cache is not None and (not str(cache) or Path(cache).is_file()):
         raise ValueError(
-            f"OnDisk: cache={str(cache)!r} is no folder: name one, which is made if it is not there"
+            f"OnDisk: cache={str(cache)!r} is not a folder: name one, which is created if needed"
         )
 
 
 def refuse_stored(X: Any, name: str) -> None:
-    """Raise TableError where rows must be in memory."""
+    """Raise TableError if rows are on disk but must be in memory."""
     if is_stored(X):
         raise TableError(
             f"{name} is {type(X).__name__}, rows on disk: fit, predict, predict_proba, "
@@ -131,7 +130,7 @@ def refuse_stored(X: Any, name: str) -> None:
 
 
 def named_column(X: Any, values: Any, name: str) -> Any:
-    """The column of that name where `X` is on disk and `values` a name; otherwise `values`."""
+    """Return the column named by `values` if `X` is on disk and `values` a name; otherwise `values`."""
     if not is_stored(X):
         refuse_name(values, name)
         return values
@@ -139,45 +138,45 @@ def named_column(X: Any, values: Any, name: str) -> Any:
 
 
 def refuse_name(values: Any, name: str) -> None:
-    """Raise ValueError where a column is named, but the rows are in memory."""
+    """Raise ValueError if `values` names a column, but the rows are in memory."""
     if isinstance(values, str):
         raise ValueError(
             f"{name}={values!r} is the name of a column, which is for rows on disk: X is in memory, so "
-            f"give {name} as an array with one entry a row"
+            f"give {name} as an array with one entry for each row"
         )
 
 
 class Rows:
-    """Rows that come in blocks: what is sampled, binned and cached of them."""
+    """Rows that come in blocks: the base class of tables on disk and of iterators."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is one
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is a dataclass
     features: list[str]
-    cache: Cache  # of all tables with these rows or a part of them
+    cache: Cache  # shared by all tables with these rows or a part of them
     keep: NDArray[np.bool_] | None
     watch: OnBatch
 
     @property
     def all_rows(self) -> int:
-        """How many rows there are, with those that are not kept."""
+        """The number of rows, including those that are not kept."""
         raise NotImplementedError
 
     @property
     def rows(self) -> int:
-        """How many rows are kept."""
+        """The number of rows that are kept."""
         return self.all_rows if self.keep is None else int(self.keep.sum())
 
     def where(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of the kept rows."""
+        """Return some of the kept rows."""
         keep = np.ones(self.all_rows, dtype=bool) if self.keep is None else self.keep.copy()
         keep[np.flatnonzero(keep)] = chosen
         return replace(self, keep=keep)
 
     def all_blocks(self, columns: Columns) -> Iterator[Array]:
-        """Some features of all rows as floats, a batch at a time."""
+        """Yield some features of all rows as floats, a batch at a time."""
         raise NotImplementedError
 
     def blocks(self, purpose: str, columns: Columns = slice(None)) -> Iterator[Array]:
-        """Some features of the kept rows, a batch at a time."""
+        """Yield some features of the kept rows, a batch at a time."""
         at, done, total = 0, 0, self.rows
         for block in self.all_blocks(columns):
             length = len(block)
@@ -190,7 +189,7 @@ class Rows:
                 self.watch(purpose, done, total)
 
     def names_of(self, columns: Columns) -> list[str]:
-        """The names of some features."""
+        """Return the names of some features."""
         chosen = np.arange(len(self.features))[columns]
         return [self.features[j] for j in chosen.tolist()]
 
@@ -201,7 +200,7 @@ class Rows:
             raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
 
     def fingerprint(self) -> str:
-        """A hash that changes with the rows: of their values, where nothing else is known of them."""
+        """Return a hash of the rows: of their values, if nothing else identifies them."""
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks("looking for changes"):
             digest.update(np.ascontiguousarray(block).tobytes())
@@ -214,22 +213,22 @@ class Rows:
 
     @cached_property
     def sample(self) -> BinningSample:
-        """The rows of the smallest content hashes, in memory."""
+        """Return the rows of the smallest content hashes, in memory."""
         return BinningSample.of(self)
 
     def binned(
         self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
     ) -> Binned:
-        """All rows in bins, mapped from the cache."""
+        """Return all rows in bins, mapped from the cache."""
         bins = self.sample.bins(weights, max_bins, categorical)
         return self.cache.binned(self, bins, threads)
 
     def binned_to_watch(self, bins: Bins, threads: Threads) -> Binned:
-        """All rows in the bins of others: what a tree asks of rows that are not trained on."""
+        """Return all rows in the given bins: the form in which trees score validation rows."""
         return self.cache.within("watching").binned(self, bins, threads)
 
     def check_unchanged(self) -> None:
-        """Raise TableError where the rows are not those of the first pass, if that is not known yet."""
+        """Raise TableError if the rows are known to differ from those of the first pass."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,9 @@ class ParquetTable(Rows):
     dataset : pyarrow Dataset
     features : list of column names
     codes : object with ``applied(table)``
-        Turns text and categories into numbers, as at the fit in memory.
+        Turns text and categories into numbers, as for a fit in memory.
     known : list
-        The files, with their sizes and times of change, before anything was read of them.
+        The files, with their sizes and times of change, before they were read.
     """
 
     dataset: Any
@@ -256,7 +255,7 @@ class ParquetTable(Rows):
 
     @classmethod
     def open(cls, source: Any, left_out: set[str]) -> ParquetTable:
-        """From paths, a Dataset or :class:`OnDisk`; columns of `left_out` are no features."""
+        """Open paths, a Dataset or :class:`OnDisk`; columns in `left_out` are not features."""
         cache = None
         if isinstance(source, OnDisk):
             source, cache = source.source, source.cache
@@ -289,12 +288,12 @@ class ParquetTable(Rows):
         return self._count
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column, whole."""
+        """Return one whole column."""
         parts = [values_of(batch.column(0)) for batch in self._batches([name])]
         return np.concatenate(parts or [np.empty(0)])
 
     def small_tables(self, columns: list[str] | None = None) -> Iterator[Any]:
-        """Tables of a batch of rows each."""
+        """Yield tables of one batch of rows each."""
         import pyarrow as pa
 
         for batch in self._batches(self.features if columns is None else columns):
@@ -313,7 +312,7 @@ class ParquetTable(Rows):
             raise TableError(f"cannot read on: {str(error).splitlines()[0]}") from error
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[Any]:
-        """File by file: a scan of the whole Dataset would read ahead as much as a gigabyte."""
+        """Yield batches file by file, since a scan of the whole Dataset would read ahead as much as a gigabyte."""
         import pyarrow as pa
         import pyarrow.dataset as ds
         import pyarrow.parquet as pq
@@ -339,7 +338,7 @@ class ParquetTable(Rows):
         codes = None if self.codes is None else self.codes.of_columns(names)
         for table in self.small_tables(names):
             numbers = table if codes is None else codes.applied(table)
-            if numbers is table:  # all columns are numbers, and a Dataset has one schema
+            if numbers is table:  # all columns are numeric, and a Dataset has one schema
                 codes = None
             block = np.empty((table.num_rows, len(names)))
             for j, column in enumerate(numbers.itercolumns()):
@@ -347,7 +346,7 @@ class ParquetTable(Rows):
             yield block
 
     def large_integers(self) -> list[str]:
-        """The columns with whole numbers beyond 2**53; read only where the files' statistics allow some."""
+        """Return the columns with integers beyond 2**53, read only if the files' statistics allow such values."""
         import pyarrow.compute as pc
 
         types = {name: self.dataset.schema.field(name).type for name in self.features}
@@ -360,7 +359,7 @@ class ParquetTable(Rows):
         return [name for name in left if name in found]
 
     def _may_be_large(self, name: str) -> bool:
-        """Whether the statistics of the files do not exclude whole numbers beyond 2**53 in a column."""
+        """Return whether the statistics of the files allow integers beyond 2**53 in a column."""
         files = fragments(self.dataset)
         for fragment in files:
             for group in getattr(fragment, "row_groups", [None]):
@@ -370,7 +369,7 @@ class ParquetTable(Rows):
         return not files
 
     def fingerprint(self) -> str:
-        """A hash of what the files are: names, sizes, times of change, columns, and the filter."""
+        """Return a hash of the files' names, sizes and times of change, the columns, and the filter."""
         if not hasattr(self.dataset, "files"):  # in memory
             return super().fingerprint()
         chosen = str(self.dataset._scan_options.get("filter"))
@@ -391,7 +390,7 @@ class ParquetTable(Rows):
 
 
 def _files_of(dataset: Any) -> list[tuple[str, int | None, int | None]]:
-    """The files of a Dataset, with their sizes and times of change; none where it is in memory."""
+    """Return the files of a Dataset, with their sizes and times of change; none if it is in memory."""
     if not hasattr(dataset, "files"):
         return []
     files = absolute(dataset.files, dataset.filesystem)

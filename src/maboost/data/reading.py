@@ -1,4 +1,4 @@
-"""A fit from disk: which columns are what, and what must be resident before the first pass."""
+"""Reading of rows on disk for a fit: the role of each column, and the data that must be in memory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def stored_rows(
     random_state: np.random.RandomState,
     watch: OnBatch,
 ) -> tuple[TrainingRows, NDArray[Any] | None]:
-    """The rows of files on disk, and their groups; the names are those of columns there.
+    """Return the rows of files on disk, and their groups; names refer to columns there.
 
-    An iterator brings its labels and weights with it, and `target` is None. `watch` is told about passes.
+    An iterator has its own labels and weights, and `target` is None then. `watch` is called after every batch.
     """
     if callable(getattr(source, "next", None)):
         others = (target, weight, domain, groups)
@@ -75,7 +75,7 @@ def _iterated_rows(
     if any(value is not None for value in others):
         raise ValueError(
             "an iterator gives its own labels and weights: y, sample_weight, sample_domain and groups "
-            "are None"
+            "must be None"
         )
     taken = [_Batch.of(*batch) for batch in batches(source)]
     if not taken:
@@ -102,7 +102,7 @@ def _iterated_rows(
 
 
 class _Batch(NamedTuple):
-    """What is kept of a batch of an iterator: all but its rows."""
+    """The parts of an iterator's batch that stay in memory: all but its rows."""
 
     width: int
     names: list[Any]
@@ -118,11 +118,11 @@ class _Batch(NamedTuple):
                 "a batch must be a dense array of rows and a label for each, got "
                 f"{type(X).__name__} of shape {np.shape(X)} and labels of shape {np.shape(y)}"
             )
-        # copies: an iterator may fill the same arrays again
+        # copies, since an iterator may reuse its arrays
         given = np.ones(len(X)) if weights is None else np.array(weights, dtype=np.float64)
         if given.shape != (len(X),):
             raise ValueError(
-                f"a batch of {len(X)} rows has weights of shape {given.shape}: give one a row"
+                f"a batch of {len(X)} rows has weights of shape {given.shape}: give one for each row"
             )
         names = list(getattr(X, "column_names", getattr(X, "columns", [])))
         labels = np.array(label_array(y))
@@ -149,7 +149,7 @@ def _batch_of_numbers(X: Any) -> NDArray[np.float64]:
 def _column(table: ParquetTable, name: str) -> NDArray[Any]:
     values = table.column(name)
     if values.ndim != 1:
-        raise TableError(f"column {name!r} holds lists: give one value a row")
+        raise TableError(f"column {name!r} holds lists: give one value for each row")
     if values.dtype == object and any(v is None for v in values.tolist()):
         missing = sum(v is None for v in values.tolist())
         raise TableError(f"column {name!r} is missing in {missing} rows: leave those out")
@@ -168,7 +168,7 @@ def _numbers(table: ParquetTable, name: str) -> NDArray[np.float64]:
 
 
 def _codes(table: ParquetTable) -> CategoryCodes:
-    """Categories of the text columns, from one pass over those alone."""
+    """Return the categories of the text columns, from one pass over these columns."""
     some = next(table.small_tables(), None)
     if some is None:
         raise TableError("there are no rows")

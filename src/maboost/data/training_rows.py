@@ -23,7 +23,7 @@ __all__ = ["TrainingRows"]
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows and labels of one shard, with the weights that say which of the user's rows they are.
+    """Rows and labels of one shard, with weights that map them to the user's rows.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class TrainingRows:
     sample_domain : array-like, optional
         The source of each of the user's rows.
     comm : Communicator
-        The other shards.
+        The communicator with the other shards.
     given : optional
-        The user's own X, before it was checked and encoded; None where that is on disk.
+        The user's own X, before it was checked and encoded; None if that is on disk.
     categories : dict
-        By column what the codes in X stand for, where it has any.
+        The categories that the codes in X stand for, by column.
     """
 
     X: Any
@@ -49,12 +49,12 @@ class TrainingRows:
     comm: Communicator = field(default_factory=SerialCommunicator)
     given: Any = None
     categories: dict[Any, list[Any]] = field(default_factory=dict)
-    # not a cached property: in Python 3.11 those hold a lock, on which shards that are threads of one
-    # process would wait for each other
+    # not a cached property: in Python 3.11 these hold a lock, and shards that are threads of one process would
+    # wait for each other on it
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of_positive_weight(self) -> TrainingRows:
-        """Without the rows that `weights` leaves out; X and y come with all of them."""
+        """Return the rows without those that `weights` leaves out; X and y have all of them."""
         kept = self.weights.kept
         if kept.all():
             return self
@@ -62,23 +62,23 @@ class TrainingRows:
 
     @property
     def as_given(self) -> Any:
-        """These rows as the user gave them: a data frame, say."""
+        """Return these rows as the user gave them, for example as a data frame."""
         if self.given is None:
             return self.X
         kept = self.weights.kept
         return self.given if kept.all() else _safe_indexing(self.given, np.flatnonzero(kept))
 
     def of_kept(self, values: Any, name: str) -> NDArray[Any]:
-        """What the user says of each of his rows, for these."""
+        """Return the entries of an array with one entry for each of the user's rows, for these rows."""
         array, kept = np.asarray(values), self.weights.kept
         if array.shape != kept.shape:
             raise ValueError(
-                f"{name} must have one entry a row ({kept.size}), got shape {array.shape}"
+                f"{name} must have one entry for each row ({kept.size}), got shape {array.shape}"
             )
         return array[kept]
 
     def where(self, chosen: NDArray[np.bool_]) -> TrainingRows:
-        """Some of these rows."""
+        """Return some of these rows."""
         if hasattr(self.X, "blocks"):  # rows on disk
             X = self.X.where(chosen)
         else:
@@ -86,13 +86,13 @@ class TrainingRows:
         return replace(self, X=X, y=self.y[chosen], weights=self.weights.without(~chosen))
 
     def shared(self, shares: NDArray[np.float64]) -> TrainingRows:
-        """A share of each row's weight; rows of no share are left out."""
+        """Return the rows with a share of each row's weight; rows with share zero are left out."""
         chosen = shares > 0.0
         some = self.where(chosen)
         return replace(some, weights=some.weights.times(shares[chosen]))
 
     def sampled(self) -> TrainingRows:
-        """Rows in memory that stand for these: those of the smallest content hashes, where they are many."""
+        """Return rows in memory that represent these: if there are many, those of the smallest content hashes."""
         if hasattr(self.X, "sample"):
             chosen = np.zeros(len(self.y), dtype=bool)
             chosen[self.X.sample.rows] = True
@@ -110,7 +110,7 @@ class TrainingRows:
 
     @property
     def count(self) -> int:
-        """Rows over all shards."""
+        """The number of rows over all shards."""
         return global_count(len(self.y), self.comm)
 
     @property
@@ -123,14 +123,14 @@ class TrainingRows:
 
     @property
     def labels(self) -> NDArray[np.intp]:
-        """Each row's class as a number."""
+        """The class of each row as a number."""
         if "labels" not in self._known:
             self._known["labels"] = np.searchsorted(self.classes, self.y)
         found: NDArray[np.intp] = self._known["labels"]
         return found
 
     def validation_fingerprint(self, validation: Validation | None) -> str:
-        """A hash of the validation rows of this fit."""
+        """Return a hash of the validation rows of this fit."""
         if validation is None:
             return "none"
         n = len(validation.base)
@@ -140,7 +140,7 @@ class TrainingRows:
         ).fingerprint()
 
     def fingerprint(self) -> str:
-        """A hash of rows, labels, weights and sources in their order."""
+        """Return a hash of rows, labels, weights and sources in their order."""
         digest = hashlib.blake2b(digest_size=16)
         if self.categories:
             digest.update(repr(list(self.categories.items())).encode())

@@ -1,1 +1,1 @@
-"""Which rows the learner sees in a round: all but the lightest, or a sample of a fixed or adaptive size."""
+"""Choice of the rows that a learner sees in a round: all but the lightest, or a fixed or adaptive sample."""

@@ -1,8 +1,8 @@
-r"""Showing the learner as many rows as its decision needs, and no more.
+r"""Adaptive sampling: the learner sees as many rows as its decision needs.
 
-A small sample is shown, and grown twofold until the edge found on it is statistically certain (Alafate
-and Freund, 2019). What is certain and what is exact are two things: the edge over *all* rows is measured
-in every round, so that certificates do not rest on the sample.
+The learner sees a small sample, which doubles until the edge on it is statistically certain (Alafate
+and Freund, 2019). The certificates do not rest on the sample, since the edge over *all* rows is measured
+in every round.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ __all__ = ["Certain", "deviation", "rows_needed"]
 
 Array = NDArray[np.float64]
 
-_DELTA = 1e-3  # the probability that an estimate is further off than we say
-_KEEPS = 0.5  # of the edge over a sample, over all rows
-_FINEST, _COARSEST = 10, 3  # from a thousandth of the base measure to an eighth; then everything
+_DELTA = 1e-3  # the probability that an estimate is further off than the bound
+_KEEPS = 0.5  # share of the sample's edge that must hold over all rows
+_FINEST, _COARSEST = (
+    10,
+    3,
+)  # levels: from a thousandth of the base measure to an eighth, then all rows
 _LEVELS = 52  # at most
-_UNIT = 2.0**52  # measures in this unit are whole numbers whose sums are exact
+_UNIT = 2.0**52  # measures in this unit are integers whose sums are exact
 
 
 def deviation(worth: float, variance: float) -> float:
-    r"""How far below its expectation a mean over so many rows may be: the empirical Bernstein bound.
+    r"""Return a bound on how far a mean over `worth` rows falls below its expectation: empirical Bernstein.
 
     .. math:: \sqrt{\frac{2 V \log(2/\delta)}{n-1}} + \frac{14 \log(2/\delta)}{3(n-1)}, \qquad \delta = 10^{-3},
 
@@ -54,7 +57,7 @@ def deviation(worth: float, variance: float) -> float:
 
 
 def rows_needed(edge: float, variance: float) -> float:
-    """So many that :func:`deviation` is a half of the edge.
+    """Return the number of rows at which :func:`deviation` is half the edge.
 
     >>> round(deviation(rows_needed(0.2, 0.19), 0.19), 12)
     0.1
@@ -70,31 +73,30 @@ def rows_needed(edge: float, variance: float) -> float:
 
 @dataclass(frozen=True)
 class Certain(Showing):
-    r"""Show a sample that the data say is large enough: twice as many rows until the edge is certain.
+    r"""Sampling with a certain edge: the sample doubles until the edge on it is statistically certain.
 
-    Samples are drawn, lifted and held as by :class:`~maboost.boosting.row_sampling.budget.Budget`, but for a share
-    :math:`2^{-l}` of the base measure; the next larger one holds the same rows and as many others (the
-    row_hashes of the rows stay as they are, and so does their order where the density does). A hypothesis of
-    edge :math:`\gamma'` on the sample will do if both
+    Samples are drawn, weighted and kept as by :class:`~maboost.boosting.row_sampling.budget.Budget`, but for a share
+    :math:`2^{-l}` of the base measure. The next larger sample has the same rows and as many others, since the
+    row hashes do not change, and neither does the order of rows of unchanged density. A hypothesis of
+    edge :math:`\gamma'` on the sample is accepted if both
 
     - the edge is certain: :func:`deviation` is at most :math:`\gamma'/2`, with the variance of the losses
-      over the sample, and n the number of rows drawn one by one that the sample is worth (Kish's
-      effective size, copies of a row counted as one);
+      over the sample, and n the number of independent draws that the sample is worth (Kish's
+      effective size, where all copies of a row count as one);
     - its edge over all rows, which is measured, is more than :math:`\gamma'/2`.
 
     By the first, a hypothesis whose edge over all rows is :math:`\tfrac32\gamma'` or more would have
-    shown more than :math:`\gamma'` on the sample, whichever it is, with probability :math:`1-\delta` (its
-    losses being as spread as those of the one found): a learner that takes the best of the sample gets at
-    least a third of the best edge there is. That is the probability for a fresh sample, as if its rows
-    were drawn one by one; one that is held, or grown from one that was, has had a say in the distribution
-    it is now asked about. Against that stands the second: a sample that was fitted too closely is found
-    out, and no error bound depends on any of this. If an eighth of the measure is not enough, all rows
-    are shown, and then again until the edge of the round before is so large that a sample of that size
-    would do.
+    shown more than :math:`\gamma'` on the sample with probability :math:`1-\delta` (if its
+    losses vary as much as those of the one found). So a learner that takes the best of the sample gets at
+    least a third of the best edge. This probability holds for a fresh sample with independently drawn rows. A kept
+    sample, or one grown from a kept sample, has influenced the distribution on which it is used. The second
+    condition guards against that: it detects a sample that was fitted too closely, and no error bound depends
+    on any of this. If an eighth of the measure is not enough, all rows are shown, and again in later rounds
+    until the edge of the previous round is so large that a sample of that size would do.
 
     Trees with real answers need few rows: a leaf that answers the mean of its labels has losses of
-    variance :math:`\gamma(1-\gamma)`, so that some :math:`170/\gamma` rows are enough, against
-    :math:`60/\gamma^2` of votes.
+    variance :math:`\gamma(1-\gamma)`, so about :math:`170/\gamma` rows are enough, compared with
+    :math:`60/\gamma^2` for votes.
 
     References
     ----------
@@ -109,12 +111,12 @@ class Certain(Showing):
     samples: ClassVar[bool] = True
 
     def tries(self, last_edge: float | None, held: Sample) -> list[float]:
-        """Shares of the base measure to show."""
+        """Return the shares of the base measure to show."""
         first = _first_level(last_edge, held)
         return [*(2.0**-level for level in range(first, _COARSEST - 1, -1)), 1.0]
 
     def accepts(self, shown: Subset, edge: float, estimate: Estimate) -> bool:
-        """Whether the edge over the sample is certain, and half of it is there over all rows."""
+        """Return whether the edge over the sample is certain, and half of it holds over all rows."""
         if (
             shown.hides
             and deviation(shown.effective_rows, estimate.variance) > _KEEPS * estimate.edge
@@ -123,16 +125,16 @@ class Certain(Showing):
         return super().accepts(shown, edge, estimate)
 
     def after_refusal(self, shown: Subset, estimate: Estimate | None) -> Sample:
-        """The sample is given up, but not what it told about how many rows there should be."""
+        """Return an empty sample, with the level at which the next search starts."""
         edge, variance = estimate or (0.0, 1.0)
-        if not edge > 0.0:  # then one that it was too small to see
+        if not edge > 0.0:  # the edge is too small for this sample to find
             edge = min(deviation(shown.effective_rows, 1.0), 1.0)
         needed = max(rows_needed(edge, variance), 2.0 * shown.effective_rows)
         share = min(2.0 * needed * edge**2 * shown.held.row_measure, 1.0)
         return shown.held.discarded(min(math.floor(-math.log2(share)), _LEVELS))
 
     def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
-        """The sample that is held, if it is of this share and not worn out; otherwise a new one."""
+        """Return the kept sample if it has this share and is representative; otherwise a new one."""
         if amount >= 1.0:
             return rows.all_shown(held)
         rows.need_row_hashes("trim='certain'")
@@ -141,13 +143,13 @@ class Certain(Showing):
             size = held.effective_size(rows.density, rows.measure)
             if size >= 0.5 * held.size:
                 return Subset(held.rows, held.factors, held, _KEEPS, True, size / held.row_measure)
-        # what was given up is grown: the same rows and more
+        # grow the discarded sample: the same rows and more
         turn = held.draws if some else max(held.draws - 1, 0)
         new = _drawn(rows, level, turn)
         return Subset(new.rows, new.factors, new, _KEEPS, True, new.size / new.row_measure)
 
     def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
-        """Drawn once more, unless it is held already."""
+        """Draw the sample of this number again, unless it is the kept one."""
         if number == held.number:
             return held
         level, draws = abs(number) >> LEVEL_BITS, abs(number) & ((1 << LEVEL_BITS) - 1)
@@ -159,7 +161,7 @@ class Certain(Showing):
 
 
 def _first_level(last_edge: float | None, held: Sample) -> int:
-    """Where to begin: with what is held, or with twice what an edge as large as the last one asks for."""
+    """Return the first level to try: that of the kept sample, or twice what the last edge would need."""
     if math.isfinite(held.size):
         return held.level
     if last_edge is None or held.draws == 0:
@@ -168,7 +170,7 @@ def _first_level(last_edge: float | None, held: Sample) -> int:
 
 
 def _drawn(rows: RoundRows, level: int, turn: int) -> Sample:
-    """A sample of that level, and what its rows are worth."""
+    """Return a sample of this level, and the mean measure of its rows."""
     measure, row_hashes = rows.measure, rows.need_row_hashes("a sample")
     sample = Sample.draw(rows, 2.0**-level, turn)
     base, density = measure.rows_base[sample.rows], rows.density[sample.rows] * sample.factors
@@ -179,9 +181,9 @@ def _drawn(rows: RoundRows, level: int, turn: int) -> Sample:
 
 
 def _with_copies(row_hashes: Array, base: Array, measure: BaseMeasure) -> Array:
-    """The measure of each row with all its copies, which are in a sample together or not at all.
+    """Return the measure of each row with all its copies, which are in a sample together or not at all.
 
-    In units that add up alike in any order; a row lighter than one counts for itself.
+    The unit makes the sums independent of the order; a row lighter than one unit counts for itself.
     """
     distinct, which = np.unique(row_hashes, return_inverse=True)
     here = np.bincount(which, np.rint(base * _UNIT), len(distinct))

@@ -1,4 +1,4 @@
-"""Showing the learner a sample of a given size."""
+"""Sampling of a fixed share of the rows."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from maboost.boosting.row_sampling.policy import RoundRows, Sample, Showing, Sub
 
 __all__ = ["Budget"]
 
-_SAMPLES = 3  # to try in a round before everything is shown
-_KEEPS = 0.25  # of the edge over a sample that was held, over all rows
+_SAMPLES = 3  # samples to try in a round before all rows are shown
+_KEEPS = 0.25  # share of a kept sample's edge that must hold over all rows
 
 
 @dataclass(frozen=True)
 class Budget(Showing):
-    r"""Show only so much of the base measure in every round: a sample, denser rows more likely.
+    r"""Sampling with a budget: every round shows a share of the base measure, dense rows with higher probability.
 
-    Rows are taken in the order of place / density, where a row's place is a number in [0, 1) from its
-    content, turned a little every draw: the denser a row, the sooner it comes, and copies of a row stay
-    together. The sample stands for the distribution: a row that came in with probability
-    :math:`\pi < 1` is shown with :math:`1/\pi` of its weight (priority sampling).
+    Rows are taken in the order of hash / density, where the hash is a number in [0, 1) from a row's content,
+    rotated a little for every draw. So dense rows come first, and copies of a row stay together. A row that came in with
+    probability :math:`\pi < 1` is shown with :math:`1/\pi` of its weight (priority sampling), so the sample represents
+    the distribution.
 
-    A sample is held for as many rounds as it stands for the distribution (Alafate and Freund, 2019):
-    until its effective size (:meth:`Sample.effective_size`) is below half of what it was at the draw, or
-    a hypothesis found on it keeps less than a quarter of its edge over all rows. (To ask for no more than
-    some edge would not do: after a corrective step a hypothesis has none over all rows but for
-    rounding, and may have one over the sample, which then gives it again and again.) While it is held
-    its rows keep the :math:`1/\pi` of the draw and weigh what the distribution of the round gives them.
+    A sample is kept as long as it represents the distribution (Alafate and Freund, 2019):
+    until its effective size (:meth:`Sample.effective_size`) falls below half of that at the draw, or
+    a hypothesis found on it keeps less than a quarter of its edge over all rows. A positive edge alone would
+    not be enough: after a corrective step a hypothesis has no edge over all rows except for rounding, and may have
+    one over the sample, so the learner could return it again and again. While the sample is kept, its rows keep the
+    :math:`1/\pi` of the draw, times their weight in the distribution of the round.
 
     Parameters
     ----------
     share : float in (0, 1), default=0.1
-        Of the base measure that is shown. Where the hypothesis found has no edge over all rows, other
-        samples are tried, and then everything.
+        The share of the base measure that is shown. If the hypothesis found has no edge over all rows, other
+        samples are tried, and then all rows.
 
     >>> from maboost.boosting.row_sampling.policy import Sample
     >>> Budget(share=0.2).tries(None, Sample())
@@ -48,11 +48,11 @@ class Budget(Showing):
             raise ValueError(f"the share of rows to show must be in (0, 1), got {self.share!r}")
 
     def tries(self, last_edge: float | None, held: Sample) -> list[float]:
-        """Shares of the base measure to show."""
+        """Return the shares of the base measure to show."""
         return [self.share] * _SAMPLES + [1.0]
 
     def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
-        """The sample that is held, or where it has worn out a new one within the budget."""
+        """Return the kept sample, or a new one within the budget if it is no longer representative."""
         if amount >= 1.0:
             return rows.all_shown(held)
         rows.need_row_hashes("a budget of rows")
@@ -62,7 +62,7 @@ class Budget(Showing):
         return Subset(new.rows, new.factors, new, hides=True)
 
     def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
-        """Drawn once more, unless it is held already."""
+        """Draw the sample of this number again, unless it is the kept one."""
         if number == held.number:
             return held
         if number <= 0:

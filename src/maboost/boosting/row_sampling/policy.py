@@ -1,7 +1,7 @@
-"""How a round chooses the rows it shows to the learner: what every rule for it needs.
+"""Interfaces for rules that choose the rows a learner sees.
 
-The guarantees need the *true* edge of a hypothesis under the whole distribution, however it was found;
-so a rule may show what it likes, and the round measures what is found on all rows.
+The guarantees need the *true* edge of a hypothesis under the whole distribution, however it was found.
+So a rule may show any rows, and the round measures the edge on all rows.
 """
 
 from __future__ import annotations
@@ -26,24 +26,27 @@ __all__ = ["Estimate", "RoundRows", "Sample", "Showing", "Subset", "drawn_rows",
 
 Array = NDArray[np.float64]
 
-_GOLDEN = 0.6180339887498949  # turns of it spread evenly over a circle
+_GOLDEN = 0.6180339887498949  # multiples of it spread evenly over a circle
 _LEAST = 1 << 11  # rows of a chunk
-_LAST, _NEVER = 1e299, 1e300  # the largest key of a row that may be shown, and that of all others
-LEVEL_BITS = 32  # of a sample's number that count draws
-_HEAVIEST = 1e100  # factor on a weight: products with it stay numbers
+_LAST, _NEVER = (
+    1e299,
+    1e300,
+)  # the largest key of a row that may be drawn, and the key of all others
+LEVEL_BITS = 32  # the low bits of a sample's number, which count the draws
+_HEAVIEST = 1e100  # the largest factor on a weight, so that products do not overflow
 
 
 class Showing(ABC):
-    """A rule for which rows to show.
+    """A rule that chooses the rows to show.
 
     Attributes
     ----------
     samples : bool
-        Whether the row_hashes of rows are needed, see :class:`RoundRows`.
+        Whether the rule needs row hashes, see :class:`RoundRows`.
 
     Examples
     --------
-    A rule of one's own: every other row, until all are asked for.
+    A user-defined rule that shows every other row, and then all rows:
 
     >>> from dataclasses import replace
     >>> from maboost.boosting import maboost
@@ -62,47 +65,47 @@ class Showing(ABC):
 
     @abstractmethod
     def tries(self, last_edge: float | None, held: Sample) -> list[float]:
-        """Amounts to try in turn until a hypothesis is good enough; with the last nothing is hidden.
+        """Return the amounts to try in turn until a hypothesis is accepted; the last must hide nothing.
 
-        `last_edge` is that of the round before, None in the first; the rule knows what an amount is of.
+        `last_edge` is that of the previous round, None in the first; the rule defines the unit of an amount.
         """
 
     @abstractmethod
     def shown(self, rows: RoundRows, amount: float, held: Sample) -> Subset:
-        """The rows to show, given what is held from the rounds before."""
+        """Return the rows to show, given the sample that earlier rounds kept."""
 
     def accepts(self, shown: Subset, edge: float, estimate: Estimate) -> bool:
-        """Whether a hypothesis with this edge over all rows, and this one over those shown, will do."""
+        """Return whether to accept a hypothesis with this edge over all rows, and this estimate over those shown."""
         return edge > max(0.0, shown.edge_share * estimate.edge)
 
     def after_refusal(self, shown: Subset, estimate: Estimate | None) -> Sample:
-        """What is held once a hypothesis would not do, or none was found."""
+        """Return the sample to keep after a hypothesis was refused, or none was found."""
         return shown.held.discarded()
 
     def redraw(self, rows: RoundRows, held: Sample, number: int) -> Sample:
-        """The sample of that number, which a round that is repeated held."""
+        """Return the sample of this number, when a recorded round is repeated."""
         return held
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows that stand for the distribution from one round to the next.
+    """A sample of rows that represents the distribution for several rounds.
 
     Parameters
     ----------
     rows : array of shape (n_shown,)
-        Rows of this shard, rising.
+        Rows of this shard, in ascending order.
     factors : array of shape (n_shown,)
-        One over the probability with which each was drawn: a factor on its weight.
+        One over the probability with which each row was drawn: a factor on its weight.
     size : float
-        The effective size at the draw; infinite where no sample is held.
+        The effective size at the draw; infinite if no sample is kept.
     draws : int
-        How many there were so far.
+        The number of draws so far.
     level : int
-        Where shares are found by the data: this one is two to the minus `level`. Where no sample is
-        held, the share that an edge of one would ask for.
+        For adaptive sampling: the share of this sample is two to the minus `level`. If no sample is
+        kept, the level that an edge of one would need.
     row_measure : float
-        There also: the measure of a row as it was drawn, copies included, on average.
+        For adaptive sampling: the mean measure of a drawn row, copies included.
     """
 
     rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -114,23 +117,25 @@ class Sample:
 
     @classmethod
     def draw(cls, rows: RoundRows, share: float, draws: int) -> Sample:
-        """A new sample, with the row_hashes turned as far as so many draws before ask for."""
+        """Return a new sample, with the row hashes rotated by the number of earlier draws."""
         density, measure, row_hashes = rows.density, rows.measure, rows.need_row_hashes("a sample")
         some, floor = drawn_rows(density, row_hashes, share, measure, draws)
-        with np.errstate(over="ignore"):  # a row of no density to speak of: it wears the sample out
+        with np.errstate(
+            over="ignore"
+        ):  # a row of negligible density makes the sample unrepresentative
             factors = np.maximum(1.0, floor / density[some])
         factors = np.minimum(factors, _HEAVIEST)
         sample = cls(some, factors, draws=draws + 1)
         return replace(sample, size=sample.effective_size(density, measure))
 
     def effective_size(self, row_density: Array, measure: BaseMeasure) -> float:
-        r"""The share of the base measure that the sample is worth: Kish's formula.
+        r"""Return the share of the base measure that the sample is worth: Kish's formula.
 
         .. math:: \Bigl(\sum_{i \in S} D_i v_i\Bigr)^2 \Big/ \sum_{i \in S} D_i v_i^2,
             \qquad v_i = u_i \max(1, \text{floor} / u_i^{\text{draw}}),
 
-        with u the densities now and at the draw: the measure of the whole sample where all its rows
-        have the same v, the smaller the more uneven they are. A row of weight two counts as two rows.
+        with u the densities now and at the draw. It is the measure of the whole sample if all its rows have the same v,
+        and decreases as they become uneven. A row of weight two counts as two rows.
         """
         density = row_density[self.rows] * self.factors
         mass = measure.of_rows.base(self.rows) * density
@@ -138,32 +143,32 @@ class Sample:
         return whole * whole / square if square > 0.0 else 0.0
 
     def is_representative(self, row_density: Array, measure: BaseMeasure) -> bool:
-        """Whether the effective size is at least half of what it was at the draw."""
+        """Return whether the effective size is at least half of that at the draw."""
         if math.isinf(self.size):
             return False
         return self.effective_size(row_density, measure) >= 0.5 * self.size
 
     @property
     def number(self) -> int:
-        """How many draws it took to get here, and the level; negative where the last was given up."""
+        """The number of draws and the level, as one integer; negative if the last sample was discarded."""
         number = self.draws + (self.level << LEVEL_BITS)
         return number if math.isfinite(self.size) else -number
 
     def discarded(self, level: int = 0) -> Sample:
-        """What is left when the sample is given up: the count of draws, and what was learnt."""
+        """Return the record of a discarded sample: the count of draws, and the level."""
         return Sample(draws=self.draws, level=level)
 
 
 class RoundRows(NamedTuple):
-    """The rows of a shard as a round finds them: what a choice among them may look at.
+    """The rows of a shard in a round, from which a rule chooses.
 
     Parameters
     ----------
     density : array of shape (n_rows,)
-        Of the distribution times `mass`, averaged over the entries of a row.
+        The density of the distribution times `mass`, averaged over the entries of a row.
     measure : BaseMeasure
     row_hashes : array of shape (n_rows,), optional
-        A number in [0, 1) a row, from its content: samples are drawn by it.
+        One number in [0, 1) for each row, from its content, for drawing samples.
     mass : float, default=1.0
         The integral of the density.
     """
@@ -174,22 +179,22 @@ class RoundRows(NamedTuple):
     mass: float = 1.0
 
     def need_row_hashes(self, who: str) -> Array:
-        """The row_hashes, which `who` cannot do without."""
+        """Return the row hashes; raise ValueError, naming `who` needs them, if there are none."""
         if self.row_hashes is None:
             raise ValueError(f"{who} needs the row hashes: see Run")
         return self.row_hashes
 
     def all_shown(self, held: Sample) -> Subset:
-        """Every row of positive density, with nothing hidden; what is held stays so."""
+        """Return all rows of positive density, with nothing hidden, and keep the sample."""
         return Subset(support_rows(self.density, self.measure), None, held)
 
 
 class Subset(NamedTuple):
-    """Rows to show (None: all), a factor on the weight of each (None: one), and what is held.
+    """The rows to show (None: all), a factor on the weight of each (None: one), and the kept sample.
 
-    A hypothesis must keep more than a share `edge_share` of its edge over them when all rows are asked.
-    `hides` says whether rows of positive weight may be missing, on this shard or another, and `effective_rows`
-    how many rows drawn one by one the sample is as good as, where somebody asks.
+    A hypothesis must keep more than a share `edge_share` of its edge on the shown rows when it is measured on all
+    rows. `hides` says whether rows of positive weight may be missing, on this shard or another. `effective_rows` is the
+    number of independent draws that the sample is worth, if the rule needs it.
     """
 
     rows: NDArray[np.intp] | None
@@ -200,9 +205,9 @@ class Subset(NamedTuple):
     effective_rows: float = 0.0
 
     def estimate(self, direction: Direction, density: Array, measure: BaseMeasure) -> Estimate:
-        """The edge of a hypothesis of this loss vector over the rows shown, as they were shown."""
+        """Return the edge of a hypothesis with this loss vector over the rows shown, under the weights shown."""
         at: Any = self.rows
-        if at is None:  # another shard may hide some even so
+        if at is None:  # another shard may still hide some
             at = slice(None)
         elif measure.width > 1:
             at = (at[:, None] * measure.width + np.arange(measure.width)).reshape(-1)
@@ -218,14 +223,14 @@ class Subset(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The edge of a hypothesis over the rows shown, as they were shown, and the variance of its losses."""
+    """The edge of a hypothesis over the rows shown, under the weights shown, and the variance of its losses."""
 
     edge: float
     variance: float
 
 
 def support_rows(row_density: Array, measure: BaseMeasure) -> NDArray[np.intp] | None:
-    """The rows of positive density; None means all."""
+    """Return the rows of positive density; None means all rows."""
     rows: NDArray[np.intp] | None = measure.threads.run(places_of_positive, row_density)
     return rows
 
@@ -243,7 +248,7 @@ def _keys_of_chunk(row_density, row_hashes, turn, size, keys, chunk, slot):
 
 @kernel
 def _all_keys(team, row_density, row_hashes, turn):
-    """Turned hash / density; `_NEVER` where there is no density."""
+    """Return hash / density with rotated hashes; `_NEVER` where the density is zero."""
     keys = np.empty(row_hashes.size)
     chunks, size = chunks_of(team, keys.size, _LEAST)
     parallel_for(team, chunks, _keys_of_chunk, (row_density, row_hashes, turn, size, keys))
@@ -253,15 +258,15 @@ def _all_keys(team, row_density, row_hashes, turn):
 def drawn_rows(
     row_density: Array, row_hashes: Array, share: float, measure: BaseMeasure, draws: int = 0
 ) -> tuple[NDArray[np.intp], float]:
-    """Rows in the order of place / density that hold at most a `share` of the base measure.
+    """Return the rows in the order of hash / density that hold at most a `share` of the base measure.
 
-    The budget is never exceeded, but for a single row that is heavier than all of it.
+    The budget is never exceeded, except by a single row that is heavier than all of it.
 
     Returns
     -------
     rows : array
     floor : float
-        A row was drawn with the probability density / floor, or surely from there on; 0 where all rows
+        A row was drawn with the probability density / floor, at most one; 0 if all rows
         of positive density fit.
     """
     rows = measure.of_rows
