@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,20 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     """Base of the classifiers; a subclass lists its parameters and builds its booster."""
 
     estimator: Any
+    learning_rate: float
+    max_depth: int | Literal["auto"] | None
+    max_leaf_nodes: int | Literal["auto"] | None
+    min_samples_leaf: int | Literal["auto"]
+    max_features: Any
+    max_bins: int | Literal["auto"]
+    categorical_features: Any
+    monotonic_cst: Any
+    response: Literal["votes", "proba"]
+    trim: float | Literal["auto", "certain"]
     flip_rates: Any
+    class_weight: Any
+    random_state: Any
+    n_jobs: int | None
 
     # the default trees: no leaf may answer for rows that weigh next to nothing, such as a class with a tiny
     # `class_weight`
@@ -110,6 +123,12 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     # groups is requested by default: rows that a splitter keeps together are held out together as well
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": True}
+
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Store the arguments of the constructor, which calls this with its `locals()`."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
 
     # ---------------------------------------------------------------------------------------- fit
 
