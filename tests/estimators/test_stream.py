@@ -15,8 +15,8 @@ from sklearn.exceptions import DataConversionWarning
 from tests.helpers import examples
 
 from maboost import MadaBoostClassifier, load_model
+from maboost.boosting import streaming
 from maboost.boosting.streaming import Filter, acceptance_limit, edge_limit
-from maboost.estimators import stream_fit
 
 
 def stream(seed=0, rows=3000, noise=0.0):
@@ -94,7 +94,7 @@ def test_looks_at_one_edge_share_what_its_round_may_be_wrong_by(monkeypatch):
         asked.append(delta)
         return edge_limit(mean, count, delta)
 
-    monkeypatch.setattr(stream_fit, "edge_limit", limit)
+    monkeypatch.setattr(streaming, "edge_limit", limit)
     model = MadaBoostClassifier(n_estimators=1, random_state=0)
     model.fit_stream(stream(noise=0.3), sample_size=50, confidence=0.9)
     assert len(asked) > 2
@@ -136,6 +136,39 @@ def test_an_interrupt_leaves_the_rounds_done(at):
     assert model.certificate_.stopped == "interrupted"
     assert model.certificate_.measured_error < 0.2
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_ends_the_round_at_once():
+    """The model has the rounds before it, and probabilities."""
+
+    def batches():
+        for number, batch in enumerate(stream()):
+            if number == 4:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+            yield batch
+
+    model = MadaBoostClassifier(learning_rate=1.0, random_state=0)
+    with pytest.warns(UserWarning, match="fit_stream: interrupted; the model has 1 rounds"):
+        model.fit_stream(batches(), sample_size=2000)
+    assert len(model.estimators_) == model.n_iter_ == len(model.history_) == 1
+    assert np.all(np.isfinite(model.predict_proba(next(stream())[0])))
+
+
+def test_the_rules_that_stop_a_fit_stop_a_stream():
+    model = MadaBoostClassifier(max_seconds=1e-9, random_state=0)
+    model.fit_stream(stream(), sample_size=500)
+    assert (model.n_iter_, model.certificate_.stopped) == (1, "max_seconds=1e-09 has passed")
+
+
+def test_a_measured_error_does_not_stop_a_stream():
+    target = 0.3
+    model = MadaBoostClassifier(target_error=target, learning_rate=0.3, random_state=0)
+    model.fit_stream(stream(), sample_size=200)
+    history = model.history_
+    assert np.any(history["train_error"][:-1] <= target)
+    assert np.all(history["error_bound"][:-1] > target)
+    assert history["error_bound"][-1] <= target
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.3, 0.05])

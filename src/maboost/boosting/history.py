@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.base import Hypothesis
 
-__all__ = ["History", "Record", "Round"]
+__all__ = ["History", "Record", "Round", "Rounds"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,22 @@ class Round:
     hypothesis: Hypothesis
     record: Record
     group_errors: dict[Any, float] = field(default_factory=dict)
+
+
+class Rounds(Protocol):
+    """A source of rounds: rows at hand (:class:`~maboost.boosting.loop.Run`) or a stream of them.
+
+    >>> from maboost.boosting.loop import Run
+    >>> from maboost.boosting.streaming import StreamRun
+    >>> [callable(source.__next__) for source in (Run, StreamRun)]
+    [True, True]
+    """
+
+    ended: str | None
+    """Why there is no further round; None before the end."""
+
+    def __next__(self) -> Round:
+        """Return the next round; StopIteration after the last."""
 
 
 class History:

@@ -29,14 +29,18 @@ class Stop(Protocol):
 
 @dataclass
 class TargetError:
-    """Stop when the error, measured or certified, is small enough; the reason says which."""
+    """Stop when the error, measured or certified, is small enough; says which came first.
+
+    With `certified_only` a measured error does not count: on a stream it is a mean over few rows.
+    """
 
     target: float
+    certified_only: bool = False
 
     def __call__(self, record: Record) -> str | None:
         if record.error_bound <= self.target:
             return f"target_error={self.target:g} is certified"
-        if record.train_error <= self.target:
+        if not self.certified_only and record.train_error <= self.target:
             return f"target_error={self.target:g} is measured on the training rows"
         return None
 

@@ -16,8 +16,10 @@ j-th time on more rows, all statements hold together with probability :math:`1-2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-__all__ = ["Filter", "Filtered", "acceptance_limit", "edge_limit"]
+from maboost.boosting.ensemble import Ensemble
+from maboost.boosting.history import Record, Round
+from maboost.learners.base import Hypothesis
+from maboost.runtime.threads import Threads
+
+__all__ = ["Filter", "Filtered", "StreamRun", "acceptance_limit", "edge_limit"]
+
+Array = NDArray[np.float64]
+
+_MOST = 64  # times the sample size are accepted for one round at most
+_RARE = 1000  # rows are looked at for each one that is accepted, before a round gives up
 
 
 def edge_limit(mean: float, count: int, delta: float) -> float:
@@ -117,3 +129,157 @@ class Filter:
         batch = next(self._stream, None)
         self.ended = batch is None
         return batch
+
+
+class StreamRun:
+    """Rounds of MadaBoost on a stream.
+
+    A round trains a hypothesis on half of the accepted rows and measures its edge on the other half. Then it
+    draws the rows of the next round, which measure the error of the ensemble.
+
+    Parameters
+    ----------
+    stream : Filter
+    train : callable
+        ``train(X, labels)`` returns a hypothesis.
+    size : int
+        Accepted rows a round.
+    delta : float
+        The probability that some edge, or some error, is outside its limit.
+    learning_rate : float
+        Factor on every step.
+    random_state : RandomState
+        Draws the halves.
+    threads : Threads, optional
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The rounds so far; before the first it predicts the heavier class.
+    sample : Filtered
+        The rows of the next round.
+    ended : str or None
+        Why no further round is possible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Sign:
+    ...     def scores(self, X):
+    ...         return np.sign(X[:, 0])
+    >>> X = np.random.RandomState(0).normal(size=(4000, 1))
+    >>> labels = (X[:, 0] > 0.2).astype(int)
+    >>> random_state = np.random.RandomState(0)
+    >>> stream = Filter([(X, labels)], random_state)
+    >>> run = StreamRun(stream, lambda X, labels: Sign(), 1000, 0.05, 1.0, random_state)
+    >>> record = next(run).record
+    >>> bool(record.train_error <= record.error_bound)
+    True
+    """
+
+    def __init__(
+        self,
+        stream: Filter,
+        train: Callable[[Any, NDArray[np.intp]], Hypothesis],
+        size: int,
+        delta: float,
+        learning_rate: float,
+        random_state: np.random.RandomState,
+        threads: Threads | None = None,
+    ) -> None:
+        self.stream = stream
+        self.train = train
+        self.size = size
+        self.delta = delta
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.threads = threads or Threads()
+        self.ended: str | None = None
+        self.ensemble = Ensemble(2)
+        self.sample = self._draw(size)
+        # no row has a margin yet, so that rows are accepted whatever their class is
+        self.ensemble.heaviest = int(np.argmax(np.bincount(np.concatenate(self.sample.labels))))
+
+    def __iter__(self) -> Iterator[Round]:
+        return self
+
+    def __next__(self) -> Round:
+        self.ended = self.ended or self._too_few()
+        if self.ended is not None:
+            raise StopIteration
+        began = time.perf_counter()
+        found = self._search()
+        if found is None:
+            self.ended = "no edge can be told from chance on the rows the stream gave"
+            raise StopIteration
+        hypothesis, edge, used = found
+        step = self.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))
+        record = self._record(edge, step, used, began)
+        self.ensemble.add(hypothesis, step)
+        self.sample = Filtered()  # these rows are no sample of the distribution after the round
+        self.sample = self._draw(self.size)
+        return Round(hypothesis, self._measured(record))
+
+    def _draw(self, wanted: int) -> Filtered:
+        return self.stream.draw(self._votes, wanted, wanted * _RARE)
+
+    def _votes(self, X: Any) -> Array:
+        """H, which is zero before the first round, where the ensemble votes for its heavier class."""
+        return self.ensemble.votes(X, self.threads) if self.ensemble else np.zeros(X.shape[0])
+
+    def _share(self) -> float:
+        """What the next round may be wrong by; these shares add up to `delta`."""
+        t = len(self.ensemble) + 1
+        return self.delta / (t * (t + 1))
+
+    def _too_few(self) -> str | None:
+        """Say why there are too few rows for another round; None if there are enough."""
+        if self.sample.accepted >= self.size:
+            return None
+        if self.stream.ended:
+            return (
+                f"the stream ended after {self.stream.rows_seen} rows, before sample_size={self.size} were "
+                "accepted"
+            )
+        drawn, accepted = self.sample.drawn, self.sample.accepted
+        return f"of {drawn} rows only {accepted} were accepted: hardly any is wrong"
+
+    def _search(self) -> tuple[Hypothesis, float, int] | None:
+        """A hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
+        for look in count(1):
+            X, labels = self.sample.rows()
+            if len(np.unique(labels)) < 2:
+                return None
+            order = self.random_state.permutation(len(labels))
+            train, test = order[::2], order[1::2]
+            hypothesis = self.train(X[train], labels[train])
+            mean = float(np.mean((2.0 * labels[test] - 1.0) * hypothesis.scores(X[test])))
+            # the looks share what the round may be wrong by: any of them may be the last
+            edge = edge_limit(mean, len(test), self._share() / 2.0**look)
+            if edge >= 0.5 * mean > 0.0 or 2 * len(labels) > _MOST * self.size:
+                break
+            more = self._draw(len(labels))
+            if more.accepted < len(labels):
+                break
+            self.sample.X += more.X
+            self.sample.labels += more.labels
+        return (hypothesis, edge, len(labels)) if edge > 0.0 else None
+
+    def _record(self, edge: float, step: float, used: int, began: float) -> Record:
+        rate = self.sample.accepted / self.sample.drawn
+        nan = math.nan
+        return Record(
+            round=len(self.ensemble) + 1, edge=edge, step=step,
+            gain=rate * (1.0 - math.cosh(step) + edge * math.sinh(step)),
+            error_bound=1.0, train_error=nan, val_error=nan, min_margin=nan, soft_margin=nan,
+            margin_bound=nan, smoothness=1.0 / rate, ess=nan, nonzero=1.0, rows_used=used,
+            seconds=time.perf_counter() - began,
+        )  # fmt: skip
+
+    def _measured(self, record: Record) -> Record:
+        """Return the record with what the rows of the next round say about the ensemble."""
+        sample = self.sample
+        if not sample.drawn:  # the stream has ended
+            return record
+        limit = acceptance_limit(sample.accepted, sample.drawn, self._share())
+        return replace(record, train_error=sample.wrong / sample.drawn, error_bound=limit)

@@ -228,9 +228,12 @@ class Progress:
             self.stream.flush()
 
     def _text(self, r: Record) -> str:
-        watched = "" if math.isnan(r.val_error) else f", validation error {r.val_error:.4f}"
+        trained, watched = (
+            "" if math.isnan(error) else f", {of} error {error:.4f}"
+            for of, error in (("train", r.train_error), ("validation", r.val_error))
+        )
         return (
-            f"round {r.round}/{self.total}: edge {r.edge:.4f}, train error {r.train_error:.4f}, "
+            f"round {r.round}/{self.total}: edge {r.edge:.4f}{trained}, "
             f"certified <= {at_most(r.error_bound)}{watched}, {time.perf_counter() - self.began:.0f} s"
         )
 
@@ -326,12 +329,14 @@ def unchanged_by_failure(model: Any) -> Iterator[None]:
 
 
 class Tasks:
-    """Rounds as tasks of scikit-learn's callbacks; nothing where there are none."""
+    """Rounds as tasks of scikit-learn's callbacks; nothing without callbacks or without rows at hand."""
 
-    def __init__(self, model: Any, rounds: int, rows: TrainingRows) -> None:
+    def __init__(self, model: Any, rounds: int, rows: TrainingRows | None) -> None:
         self.model = model
         self.data: dict[str, Any] = {}
         self.root = None
+        if rows is None:
+            return
         if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
             self.data = {"X": rows.as_given, "y": rows.y}
             self.root = model._init_callback_context(max_subtasks=rounds)

@@ -26,7 +26,7 @@ from maboost.boosting.certificate import Certificate, GroupBound
 from maboost.boosting.ensemble import Ensemble
 from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
-from maboost.boosting.history import History, Record
+from maboost.boosting.history import History, Record, Round, Rounds
 from maboost.boosting.loop import Run
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.data.categories import warn_of_rare
@@ -155,7 +155,13 @@ class Fitting(Voting):
             self._continue(run, rows, resume)
         if checkpoint is not None:
             checkpoint.begin(self, run, rows, stored)
-        reason, whole = self._run(run, rows, checkpoint or (lambda last: None), began)
+        reason, whole = self._run(
+            run,
+            self._stops(began),
+            Score.of(self.scoring, self, run, rows.classes),
+            Tasks(self, self._most_rounds, rows),
+            checkpoint or (lambda last: None),
+        )
         if self.warm_start and whole:
             self._resume = {
                 "fingerprints": self.__dict__.pop("_fingerprints"),
@@ -317,10 +323,10 @@ class Fitting(Voting):
         self.ensemble_ = resume["ensemble"].first(done)
         self.history_ = History(resume["history"].records, resume["history"].group_errors)
 
-    def _stops(self, began: float) -> list[Stop]:
+    def _stops(self, began: float, certified_only: bool = False) -> list[Stop]:
         stops: list[Stop] = []
         if self.target_error is not None:
-            stops.append(TargetError(float(self.target_error)))
+            stops.append(TargetError(float(self.target_error), certified_only))
         if self.early_stopping_:
             stops.append(NoImprovement(self.n_iter_no_change, float(self.tol)))
         stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
@@ -331,24 +337,27 @@ class Fitting(Voting):
         return stops
 
     def _run(
-        self, run: Run, rows: TrainingRows, keep: Callable[[bool], None], began: float
+        self,
+        rounds: Rounds,
+        stops: list[Stop],
+        score: Callable[[Round], float],
+        tasks: Tasks,
+        keep: Callable[[bool], None],
     ) -> tuple[str, bool]:
         """All rounds, each followed by `keep`; returns why they ended, and whether the last was whole.
 
         Where it was not, the run has moved further than the model, and none can go on from there.
         """
-        stops, score = self._stops(began), Score.of(self.scoring, self, run, rows.classes)
         progress = Progress(int(self.verbose), self._most_rounds)
-        tasks = Tasks(self, self._most_rounds, rows)
         last = self.history_.records[-1:]
         reason = self._reason_to_stop(last[0], stops) if last else None
         interrupts, whole = Interrupts(), True
         with interrupts.deferred(), progress:
             try:
                 while reason is None:
-                    round = next(run, None)
+                    round = next(rounds, None)
                     if round is None:
-                        reason = str(run.ended)
+                        reason = str(rounds.ended)
                         keep(True)
                         break
                     record = replace(round.record, val_score=score(round))
@@ -366,12 +375,6 @@ class Fitting(Voting):
                     raise
                 self.ensemble_ = self.ensemble_.first(len(self.history_))
                 reason, whole = "interrupted", False
-        if reason == "interrupted":
-            warnings.warn(
-                f"interrupted: the model has the {len(self.ensemble_)} rounds that were done",
-                UserWarning,
-                stacklevel=6,
-            )
         tasks.close(self._so_far)
         return reason, whole
 
@@ -393,6 +396,12 @@ class Fitting(Voting):
     def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
         run.close()
         done = self.best_iteration_ = len(self.ensemble_)
+        if reason == "interrupted":
+            warnings.warn(
+                f"interrupted: the model has the {done} rounds that were done",
+                UserWarning,
+                stacklevel=6,
+            )
         if run.validation is not None and done:
             self.best_iteration_ = best_round(self.history_["val_score"])
         self.n_iter_ = self.best_iteration_ if self.early_stopping_ else done
