@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maboost.data.binned import Cache
 from maboost.data.files import TableError
-from maboost.data.parquet import Columns, OnBatch, Rows, silent
+from maboost.data.stored import Columns, OnBatch, StoredTable, silent
 from maboost.runtime.row_hash import hash_rows
 from maboost.runtime.threads import Threads
 
@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class BatchedTable(Rows):
-    """Rows of an iterator that can restart.
+class BatchedTable(StoredTable):
+    """Rows of an iterator that can begin again.
 
     Attributes
     ----------

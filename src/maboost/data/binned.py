@@ -28,7 +28,7 @@ from maboost.runtime.row_hash import hash_rows, integer_weights, merged_weights,
 from maboost.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    from maboost.data.parquet import Rows
+    from maboost.data.stored import StoredTable
 
 __all__ = ["BinningSample", "Cache"]
 
@@ -44,7 +44,7 @@ class BinningSample:
 
     Attributes
     ----------
-    table : Rows
+    table : StoredTable
     rows : array
         The indices of the rows, in order.
     hashes : array
@@ -53,14 +53,14 @@ class BinningSample:
         Whether the sample has all rows.
     """
 
-    table: Rows
+    table: StoredTable
     rows: NDArray[np.intp]
     hashes: NDArray[np.uint64]
     whole: bool
 
     @classmethod
-    def of(cls, table: Rows) -> BinningSample:
-        """Draw the sample in one pass over the features, keeping only hashes in memory."""
+    def of(cls, table: StoredTable) -> BinningSample:
+        """One pass over the features, of which only the hashes are held."""
         threads = Threads()
         parts = [hash_rows(block, threads) for block in table.blocks("choosing a sample")]
         if not parts:
@@ -217,8 +217,8 @@ class Cache:
         """Return a cache for other rows, inside the folder of this one."""
         return Cache(None if self._folder is None else self._folder / name)
 
-    def binned(self, table: Rows, bins: Bins, threads: Threads) -> Binned:
-        """Return the bins of all rows, from the cache if it has them for the same files and edges; otherwise write them.
+    def binned(self, table: StoredTable, bins: Bins, threads: Threads) -> Binned:
+        """The bins of all rows: from the cache if it is of the same files and bins, else written anew.
 
         Their folder is named by a hash of rows and edges and appears complete or not at all, since other
         fits may read and write the cache at the same time, and remove it for bins of their own. A digest is
@@ -235,7 +235,7 @@ class Cache:
         by_row, by_column = mapped
         return Binned(bins, by_row, by_column, mapped=True)
 
-    def _write(self, table: Rows, bins: Bins, home: Path, threads: Threads) -> None:
+    def _write(self, table: StoredTable, bins: Bins, home: Path, threads: Threads) -> None:
         folder = home.parent
         _check_space(table, folder)
         beside = Path(tempfile.mkdtemp(suffix=".part", dir=folder))
@@ -276,8 +276,8 @@ def _seal(folder: Path, shape: tuple[int, int], threads: Threads) -> None:
     sync_folder(folder)
 
 
-def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
-    """Return the bins by row and by column, in temporary files without a name."""
+def _unnamed(table: StoredTable, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
+    """The bins by row and by column, in temporary files that only this process knows."""
     folder = Path(tempfile.gettempdir())
     _check_space(table, folder)
     n, width = table.shape
@@ -289,7 +289,7 @@ def _unnamed(table: Rows, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint
         )
 
 
-def _check_space(table: Rows, folder: Path) -> None:
+def _check_space(table: StoredTable, folder: Path) -> None:
     needed = 2 * table.shape[0] * table.shape[1]
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -300,7 +300,9 @@ def _check_space(table: Rows, folder: Path) -> None:
         )
 
 
-def _fill(table: Rows, bins: Bins, rows: IO[bytes], columns: IO[bytes], threads: Threads) -> None:
+def _fill(
+    table: StoredTable, bins: Bins, rows: IO[bytes], columns: IO[bytes], threads: Threads
+) -> None:
     """Write the bins of all rows into two files."""
     n, width = table.shape
     columns.truncate(n * width)
@@ -328,8 +330,8 @@ def _remove_others(folder: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _key(table: Rows, bins: Bins) -> str:
-    """Return a hash of the rows and the edges, which identify bins."""
+def _key(table: StoredTable, bins: Bins) -> str:
+    """What bins are of: the rows and the edges."""
     digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
     for edges in bins.edges:
         digest.update(np.ascontiguousarray(edges).tobytes())

@@ -6,21 +6,18 @@ row of weight two is held out exactly if the row twice would be, and copies are 
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maboost.engine.leaf_codes import LeafCodes
+from maboost.learners.tree.table import as_table
 from maboost.mirror.measure import BaseMeasure
 from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
-from maboost.runtime.row_hash import hash_rows
 from maboost.runtime.tail_sums import TIE, lower_tail
-from maboost.runtime.threads import Threads
 
-__all__ = ["held_out", "held_out_shares", "places"]
+__all__ = ["held_out", "held_out_shares"]
 
 _HEAVY = 0.1
 _BUCKETS = 1024  # of keys, to separate contents without gathering them
@@ -45,8 +42,8 @@ def held_out(
     """
     comm = comm or SerialCommunicator()
     if groups is not None:
-        return _lowest(places(groups.reshape(-1, 1), seed), weights, fraction, comm)
-    where = places(X, seed)
+        return _lowest(as_table(groups.reshape(-1, 1)).row_hashes(seed), weights, fraction, comm)
+    where = as_table(X).row_hashes(seed)
     chosen = np.zeros(len(labels), dtype=bool)
     for label in range(classes):
         rows = np.flatnonzero(labels == label)
@@ -68,7 +65,7 @@ def held_out_shares(
     Equal rows with more than a tenth of all weight are on both sides, since a side without them would not represent
     the other. Other rows are on one side, as in :func:`held_out`.
     """
-    where = places(X, seed)
+    where = as_table(X).row_hashes(seed)
     bucket = (where * _BUCKETS).astype(np.uint16)
     measure = BaseMeasure(weights, comm=comm)
     held = LeafCodes(np.zeros(_BUCKETS), bucket).masses(np.ones(len(bucket)), measure)
@@ -89,20 +86,3 @@ def _lowest(where: Array, weights: Array, fraction: float, comm: Communicator) -
     if level >= measure.maximum(where):
         chosen = where < level
     return chosen
-
-
-def places(X: Any, seed: int) -> Array:
-    """Return a number in [0, 1) for the content of each row."""
-    if hasattr(X, "blocks"):  # rows on disk
-        blocks = X.blocks("placing rows")
-        return np.concatenate([hash_rows(b, Threads(), seed) / 2.0**64 for b in blocks])
-    if not sp.issparse(X):
-        X = np.asarray(X)
-        if X.dtype.kind not in "biuf":
-            return np.array([_place_of(row, seed) for row in X.tolist()])
-    return hash_rows(X, Threads(), seed) / 2.0**64
-
-
-def _place_of(row: Any, seed: int) -> float:
-    digest = hashlib.blake2b(repr((seed, row)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") / 2.0**64

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.data.binned import BinningSample, Cache
+from maboost.data.binned import Cache
 from maboost.data.datasets import (
     absolute,
     check_files,
@@ -31,15 +31,11 @@ from maboost.data.datasets import (
 )
 from maboost.data.files import TableError
 from maboost.data.large_integers import is_beyond, is_wide
-from maboost.learners.tree.binning import Bins
-from maboost.learners.tree.grower import Binned
-from maboost.runtime.threads import Threads
+from maboost.data.stored import Columns, OnBatch, StoredTable, silent
 
 __all__ = [
-    "OnBatch",
     "OnDisk",
     "ParquetTable",
-    "Rows",
     "is_stored",
     "named_column",
     "refuse_name",
@@ -47,18 +43,10 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-Columns = slice | NDArray[np.intp]  # positions of features
 
 BATCH = 1 << 16  # rows of a batch, at most
 BATCH_CELLS = 1 << 20
 _BUFFER = 1 << 18  # bytes read from a column at a time
-
-# called after every batch with the purpose of the pass, the rows done and the number of rows
-OnBatch = Callable[[str, int, int], None]
-
-
-def silent(purpose: str, done: int, total: int) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -146,93 +134,8 @@ def refuse_name(values: Any, name: str) -> None:
         )
 
 
-class Rows:
-    """Rows that come in blocks: the base class of tables on disk and of iterators."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is a dataclass
-    features: list[str]
-    cache: Cache  # shared by all tables with these rows or a part of them
-    keep: NDArray[np.bool_] | None
-    watch: OnBatch
-
-    @property
-    def all_rows(self) -> int:
-        """The number of rows, including those that are not kept."""
-        raise NotImplementedError
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that are kept."""
-        return self.all_rows if self.keep is None else int(self.keep.sum())
-
-    def where(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return some of the kept rows."""
-        keep = np.ones(self.all_rows, dtype=bool) if self.keep is None else self.keep.copy()
-        keep[np.flatnonzero(keep)] = chosen
-        return replace(self, keep=keep)
-
-    def all_blocks(self, columns: Columns) -> Iterator[Array]:
-        """Yield some features of all rows as floats, a batch at a time."""
-        raise NotImplementedError
-
-    def blocks(self, purpose: str, columns: Columns = slice(None)) -> Iterator[Array]:
-        """Yield some features of the kept rows, a batch at a time."""
-        at, done, total = 0, 0, self.rows
-        for block in self.all_blocks(columns):
-            length = len(block)
-            if self.keep is not None:
-                block = block[self.keep[at : at + length]]
-            at, done = at + length, done + len(block)
-            self._refuse_infinity(block, columns)
-            if len(block):
-                yield block
-                self.watch(purpose, done, total)
-
-    def names_of(self, columns: Columns) -> list[str]:
-        """Return the names of some features."""
-        chosen = np.arange(len(self.features))[columns]
-        return [self.features[j] for j in chosen.tolist()]
-
-    def _refuse_infinity(self, block: Array, columns: Columns) -> None:
-        found = np.flatnonzero(np.isinf(block).any(axis=0))
-        if found.size:
-            name = self.names_of(columns)[int(found[0])]
-            raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
-
-    def fingerprint(self) -> str:
-        """Return a hash of the rows: of their values, if nothing else identifies them."""
-        digest = hashlib.blake2b(digest_size=16)
-        for block in self.blocks("looking for changes"):
-            digest.update(np.ascontiguousarray(block).tobytes())
-        return digest.hexdigest()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.rows, len(self.features)
-
-    @cached_property
-    def sample(self) -> BinningSample:
-        """Return the rows of the smallest content hashes, in memory."""
-        return BinningSample.of(self)
-
-    def binned(
-        self, weights: Array, max_bins: int, categorical: NDArray[np.bool_] | None, threads: Threads
-    ) -> Binned:
-        """Return all rows in bins, mapped from the cache."""
-        bins = self.sample.bins(weights, max_bins, categorical)
-        return self.cache.binned(self, bins, threads)
-
-    def binned_to_watch(self, bins: Bins, threads: Threads) -> Binned:
-        """Return all rows in the given bins: the form in which trees score validation rows."""
-        return self.cache.within("watching").binned(self, bins, threads)
-
-    def check_unchanged(self) -> None:
-        """Raise TableError if the rows are known to differ from those of the first pass."""
-
-
 @dataclass(frozen=True)
-class ParquetTable(Rows):
+class ParquetTable(StoredTable):
     """The feature columns of Parquet files, as numbers, a batch at a time.
 
     Attributes

@@ -15,7 +15,8 @@ from maboost.data.categories import CategoryCodes, categories_of, in_order
 from maboost.data.files import TableError
 from maboost.data.labels import label_array
 from maboost.data.large_integers import large_columns, warn_of_columns
-from maboost.data.parquet import OnBatch, ParquetTable
+from maboost.data.parquet import ParquetTable
+from maboost.data.stored import OnBatch
 from maboost.data.training_rows import TrainingRows
 from maboost.data.weights import row_weights
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from maboost.boosting.game import Validation
 from maboost.data.weights import RowWeights, distinct_values
-from maboost.runtime import row_hash as content
+from maboost.learners.tree.table import Table, as_table
 from maboost.runtime.communicator import Communicator, SerialCommunicator, global_count
-from maboost.runtime.row_hash import hash_rows, sampled_rows
-from maboost.runtime.threads import Threads
 
 __all__ = ["TrainingRows"]
 
@@ -78,11 +75,8 @@ class TrainingRows:
         return array[kept]
 
     def where(self, chosen: NDArray[np.bool_]) -> TrainingRows:
-        """Return some of these rows."""
-        if hasattr(self.X, "blocks"):  # rows on disk
-            X = self.X.where(chosen)
-        else:
-            X = _safe_indexing(self.X, np.flatnonzero(chosen))
+        """Some of these rows."""
+        X = self.table.where(chosen)
         return replace(self, X=X, y=self.y[chosen], weights=self.weights.without(~chosen))
 
     def shared(self, shares: NDArray[np.float64]) -> TrainingRows:
@@ -92,21 +86,19 @@ class TrainingRows:
         return replace(some, weights=some.weights.times(shares[chosen]))
 
     def sampled(self) -> TrainingRows:
-        """Return rows in memory that represent these: if there are many, those of the smallest content hashes."""
-        if hasattr(self.X, "sample"):
-            chosen = np.zeros(len(self.y), dtype=bool)
-            chosen[self.X.sample.rows] = True
-            weights = self.weights.without(~chosen)
-            return replace(self, X=self.X.sample.values(), y=self.y[chosen], weights=weights)
-        if self.count <= content.SAMPLE_ROWS or not _is_numeric(self.X):
+        """Rows in memory that stand for these: those of the smallest content hashes, where they are many."""
+        sample = self.table.sampled(self.comm)
+        if sample is None:
             return self
-        hashes = hash_rows(self.X.tocsr() if sp.issparse(self.X) else self.X, Threads())
-        rows = sampled_rows(hashes, self.comm)
-        if rows is None:
-            return self
+        rows, X = sample
         chosen = np.zeros(len(self.y), dtype=bool)
         chosen[rows] = True
-        return self.where(chosen)
+        return replace(self, X=X, y=self.y[chosen], weights=self.weights.without(~chosen))
+
+    @property
+    def table(self) -> Table:
+        """The rows as a table."""
+        return as_table(self.X)
 
     @property
     def count(self) -> int:
@@ -144,11 +136,13 @@ class TrainingRows:
         digest = hashlib.blake2b(digest_size=16)
         if self.categories:
             digest.update(repr(list(self.categories.items())).encode())
-        X = self.X.tocsr() if sp.issparse(self.X) else self.X
-        parts = [X.data, X.indices, X.indptr] if sp.issparse(self.X) else [X]
-        if hasattr(X, "fingerprint"):  # rows on disk
-            parts = [X.fingerprint()]
-        for part in (*parts, self.y, self.weights.scaled, self.weights.kept, self.sample_domain):
+        for part in (
+            *self.table.contents(),
+            self.y,
+            self.weights.scaled,
+            self.weights.kept,
+            self.sample_domain,
+        ):
             array = np.asarray(part)
             if array.dtype == object:
                 digest.update(repr(array.tolist()).encode())
@@ -156,7 +150,3 @@ class TrainingRows:
                 digest.update(np.ascontiguousarray(array).tobytes())
             digest.update(repr((array.shape, array.dtype.str)).encode())
         return digest.hexdigest()
-
-
-def _is_numeric(X: Any) -> bool:
-    return sp.issparse(X) or np.asarray(X).dtype.kind in "biuf"

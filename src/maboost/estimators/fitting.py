@@ -30,7 +30,7 @@ from maboost.boosting.history import History, Record, Round, Rounds
 from maboost.boosting.loop import Run
 from maboost.boosting.stopping import MaxSeconds, NoImprovement, Stop, TargetError, best_round
 from maboost.data.categories import warn_of_rare
-from maboost.data.holdout import held_out, places
+from maboost.data.holdout import held_out
 from maboost.data.labels import refuse_missing
 from maboost.data.training_rows import TrainingRows
 from maboost.data.weights import RowWeights
@@ -133,7 +133,7 @@ class Fitting(Voting):
         self.flip_rates_ = self._rates_used()
         for of_last in ("_training", "_suspected"):
             self.__dict__.pop(of_last, None)
-        if rows.comm.size == 1 and not hasattr(rows.X, "blocks") and len(rows.y) <= _KEPT_ROWS:
+        if rows.comm.size == 1 and rows.table.in_memory and len(rows.y) <= _KEPT_ROWS:
             self._training = rows
         validation = self._validation(*watching)
         stored = checkpoint.read() if checkpoint and not resume else None
@@ -211,7 +211,7 @@ class Fitting(Voting):
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
-        row_hashes = places(rows.X, seed=0) if booster.trim.samples else None
+        row_hashes = rows.table.row_hashes(seed=0) if booster.trim.samples else None
         return Run(
             booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
             validation, groups, row_hashes,
@@ -461,7 +461,7 @@ class Fitting(Voting):
         """Votes on every row of fits without it; None if one part has all rows of a class or source."""
         if not self.ensemble_ or len(self.classes_) < 2:
             return None
-        fold = np.minimum((folds * places(rows.X, seed=1)).astype(np.intp), folds - 1)
+        fold = np.minimum((folds * rows.table.row_hashes(seed=1)).astype(np.intp), folds - 1)
         if any(classes_among(rows, fold != f) < len(self.classes_) for f in range(folds)):
             return None
         if rows.sample_domain is not None:

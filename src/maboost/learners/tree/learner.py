@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.base import Hypothesis, Producer
-from maboost.learners.tree.binning import bin_columns, find_bins
 from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, Workspace, grow
 from maboost.learners.tree.packing import (
     Packing,
@@ -20,6 +19,7 @@ from maboost.learners.tree.packing import (
 )
 from maboost.learners.tree.predictor import Forest, Tree
 from maboost.learners.tree.resident import Resident
+from maboost.learners.tree.table import as_table
 from maboost.runtime.communicator import (
     Communicator,
     SerialCommunicator,
@@ -89,11 +89,7 @@ class TreeLearner:
 
     def prepare(self, X: Any, labels: NDArray[np.intp], n_classes: int) -> TreeProducer:
         base = np.ones(X.shape[0]) if self.base is None else self.base
-        if hasattr(X, "binned"):  # rows on disk
-            data = X.binned(base, self.max_bins, self.categorical, self.threads)
-        else:
-            bins = find_bins(X, base, self.max_bins, self.categorical, self.threads, self.comm)
-            data = Binned(bins, *bin_columns(X, bins, self.threads))
+        data = as_table(X).binned(base, self.max_bins, self.categorical, self.threads, self.comm)
         repeats = self.base if self.repeats is None else self.repeats
         copies = None if repeats is None else copies_of(repeats, self.comm)
         return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)
@@ -138,9 +134,7 @@ class TreeProducer(Producer):
         return TreeHypothesis(same)
 
     def watching(self, X: Any) -> Any:
-        if hasattr(X, "binned_to_watch"):  # rows on disk
-            return X.binned_to_watch(self.data.bins, self.learner.threads)
-        return X
+        return as_table(X).for_validation(self.data.bins, self.learner.threads)
 
     def hold(self, rows: NDArray[np.intp] | None) -> None:
         if rows is None:
