@@ -8,10 +8,14 @@ from scipy.special import wrightomega, xlogy
 from maboost.boosting import combined, maboost, madaboost, smooth, sparseboost
 from maboost.mirror import (
     CappedSimplex,
+    ChiSquareBall,
+    DivergenceLimit,
+    Domain,
     Entropy,
     Euclidean,
     FermiDirac,
     Hypercube,
+    KLBall,
     Orthant,
     Regularizer,
     Simplex,
@@ -52,6 +56,16 @@ class Cosh(Regularizer):
         return np.arcsinh(x)
 
 
+@dataclass
+class ElasticBall(Domain):
+    """A user's ball, of the divergence of a user's regularizer."""
+
+    radius: float = 0.5
+
+    def divergence_limit(self):
+        return DivergenceLimit(Elastic(), self.radius)
+
+
 REGULARIZERS = [
     Entropy(),
     Euclidean(),
@@ -72,6 +86,11 @@ DOMAINS = [
     SourceCapped(
         np.arange(12) // 6, np.array([0.4, 0.9]), np.where(np.arange(12) % 2, 1.5, np.inf)
     ),
+    KLBall(0.3),
+    KLBall(1.5),
+    ChiSquareBall(0.4),
+    ChiSquareBall(2.0),
+    ElasticBall(0.5),
     Orthant(),
     Hypercube(),
 ]
@@ -84,6 +103,19 @@ BOOSTERS = [
         for update in ("active", "lazy")
         for step in ("paper", "corrective")
     ),
+    *(
+        maboost(regularizer, domain, update, step)
+        for regularizer, domain in (
+            (Entropy(), KLBall(1.0)),
+            (Euclidean(), ChiSquareBall(1.0)),
+            (Entropy(), ChiSquareBall(1.0)),
+            (FermiDirac(4.0), KLBall(1.0)),
+            (Elastic(), ElasticBall(0.5)),
+        )
+        for update in ("active", "lazy")
+        for step in ("paper", "corrective")
+    ),
+    maboost("entropy", KLBall(1.0), step="paper", via=Simplex()),
     maboost(step="maxmargin"),
     maboost("euclidean", step="maxmargin", via=Orthant()),
     maboost("entropy", CappedSimplex(3.0), step="paper", via=Simplex()),

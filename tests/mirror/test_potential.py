@@ -78,7 +78,7 @@ def test_the_inequality_holds_for_any_votes(part):
             for size in (0.3, 3.0, 30.0)
         ]
         points += [start, hardest.density]
-        if domain.normalised and domain.source_caps() is None:
+        if domain.normalised and domain.single_shift:
             orders = (margins, -margins, rng.normal(size=margins.size))
             points += [vertex(order, measure, domain, regularizer.upper) for order in orders]
         if not domain.normalised:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from maboost.boosting.history import History, Record
 from maboost.boosting.rounding import at_least, at_most
 from maboost.mirror.ascent import AscentState, MirrorAscent
+from maboost.mirror.balls import largest_divergence
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Euclidean, Regularizer
 from maboost.runtime.text import escaped
@@ -115,6 +116,10 @@ class ErrorBound:
     their base mass is added to the bound of the others. The run then starts at
     :math:`u_1 = \Pi_S(1) \ne 1`, and :math:`G + B_R(u_1, 1)` replaces :math:`G`.
 
+    In a ball of radius :math:`\rho` (:class:`maboost.mirror.KLBall`, :class:`maboost.mirror.ChiSquareBall`) all mass
+    may lie evenly on a share :math:`\varepsilon` of the pairs if :math:`\beta_\psi(\varepsilon) \le \rho`, with the
+    function :math:`\psi` of the ball. So the floor is :math:`(K-1)\beta_\psi^{-1}(\rho)`.
+
     >>> import numpy as np
     >>> from maboost.boosting import smooth
     >>> bound = ErrorBound.of(smooth(4.0).ascent, BaseMeasure(np.ones(100)))
@@ -129,6 +134,7 @@ class ErrorBound:
     squares: bool = False  # whether the state s of the orthant bounds the error
     uncertified: float = 0.0  # base mass of the sources with a largest mass below one
     start: float = 0.0  # the divergence of the first distribution from the base measure
+    radius: float = math.inf  # the largest divergence of a distribution of the domain
 
     @classmethod
     def of(cls, ascent: MirrorAscent, measure: BaseMeasure) -> ErrorBound:
@@ -143,9 +149,14 @@ class ErrorBound:
             caps = np.where(limits.capped, math.inf, caps)
         tightest = caps if isinstance(caps, float) else measure.minimum(caps)
         floor = uncertified + max(1.0 / tightest, measure.width / ascent.regularizer.upper)
+        limit, radius = ascent.domain.divergence_limit(), math.inf
+        if limit is not None:  # that of all mass evenly on a share of the pairs
+            radius = limit.radius
+            level = limit.regularizer.error_level(radius) * (1.0 + _ROUNDING)
+            floor = max(floor, measure.width * level)
         return cls(
             ascent.regularizer, 0.0, measure.width, min(floor, 1.0), False, min(uncertified, 1.0),
-            _start_divergence(ascent, measure),
+            _start_divergence(ascent, measure), radius,
         )  # fmt: skip
 
     def pairs(self, gain: float) -> float:
@@ -188,13 +199,15 @@ class ErrorBound:
         between entries by at most twice its length, a projection onto distributions leaves entries on both
         sides of :math:`\varphi'(1)`, and clipping brings entries closer together. A potential is an integral
         over a mass of one; where the mass is free, the mass and the potential grow no faster than the sum of
-        absolute gains and penalties.
+        absolute gains and penalties. In a ball of radius :math:`\rho` an error in the divergence of a projection counts
+        times its multiplier, which is at most the range of the dual point over :math:`\rho`.
         """
         zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
         slope = float(self.regularizer.grad(np.array([1.0]))[0])
         largest = abs(zero) + abs(one) + abs(slope) + 2.0 * totals.steps
         added = totals.magnitude + totals.penalty
         largest = largest * (1.0 + added) if self.potential else largest + added
+        largest *= 1.0 + 1.0 / self.radius
         every_round: float = totals.rounds * (_PER_ROUND + _PER_VALUE * largest)
         return every_round + _PER_STEP * totals.steps
 
@@ -251,10 +264,11 @@ def _euclidean_orthant(ascent: MirrorAscent) -> bool:
 class MarginBound:
     r"""The certified unnormalised soft margin as a function of the total gain: :math:`G - \max_S B_R`.
 
-    The maximum is :math:`\beta(1/k)` at the largest possible density k of an entry: the cap, or all the mass on
-    the lightest row, in which case the bound is one on the smallest margin. If sources have a largest mass, that
-    replaces all the mass, and the divergence of the first distribution is added. Off the plane of mass one
-    (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere gives more.
+    The maximum is :math:`\beta(1/k)` at the largest density k an entry can have: the cap, or all the
+    mass on the lightest row, which makes the bound one on the smallest margin. Where sources have a largest
+    mass, that takes the place of all the mass, and the divergence of the first distribution is added. In a ball the
+    maximum is the radius, or a bound on it where the regularizer is another function than the ball's. Off the plane of mass one
+    (see :class:`ErrorBound`) a density of x on the lightest entry, of measure D, and zero elsewhere says more.
     With x = 1 the bound is :math:`c(1 - (1 - G/c)/D)`; on the orthant in the Euclidean geometry the best x gives
     :math:`1 - \sqrt{(1 - 2G)/D}`. There the state of a run gives more still, since :math:`s_i \ge 1 - M_i - A` (see
     :class:`ErrorBound`) while :math:`D s_i^2 \le \|s_T\|_D^2` and :math:`D s_i \le n_T`:
@@ -288,6 +302,9 @@ class MarginBound:
         highest = measure.maximum(np.minimum(ascent.domain.row_caps(), most))
         highest = min(highest * measure.width, ascent.regularizer.upper)
         farthest = ascent.regularizer.beta(1.0 / max(highest, 1.0))
+        limit = ascent.domain.divergence_limit()
+        if limit is not None:
+            farthest = min(farthest, largest_divergence(ascent.regularizer, limit, highest))
         return cls(farthest - _start_divergence(ascent, measure))
 
     def of_run(self, totals: Totals, rounding: float, state: AscentState) -> float:

@@ -24,7 +24,7 @@ from maboost.boosting.history import Record, Round
 from maboost.boosting.row_sampling.policy import Sample
 from maboost.boosting.search import HypothesisSearch, SearchResult
 from maboost.boosting.votes import Votes
-from maboost.engine.dispatch import engine_for
+from maboost.engine.dispatch import engine_for, project
 from maboost.engine.settle import RowSums, Settled, settle
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.mirror.measure import BaseMeasure
@@ -255,6 +255,7 @@ class Run:
             self.gain,
             l1,
             self.engine,
+            project,
         )
         step = scaled(booster.step(situation), booster.learning_rate, situation)
         before = self.state
@@ -314,6 +315,7 @@ class Run:
             ascent.regularizer.upper,
             extent,
             settled.worst,
+            project,
         )
         margin = self.margin_bound.of_run(totals, self.bound.rounding(totals), self.state)
         return Record(

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from maboost.engine.quadratic import minimum_over_cone, weighted_gram
 from maboost.engine.vote_matrix import VoteMatrix
+from maboost.mirror.balls import Penalised
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.potential import DualPotential, Hardest
 from maboost.mirror.regularizers import Regularizer
@@ -246,7 +247,7 @@ class _Newton:
     def hessian(self, which: NDArray[np.intp], hardest: Hardest) -> Array:
         """Return minus the second derivative of the gain by some votes, from all rows or a sample."""
         measure, width = self.measure, self.measure.width
-        weights, groups = self.curvature(hardest)
+        weights, groups, pull = self.curvature(hardest)
         by_row = weights.reshape(measure.rows, width).sum(axis=1)
         size = max(_SAMPLE, _PER_VOTE * len(which)) // width
         if measure.count // width <= size:
@@ -261,11 +262,16 @@ class _Newton:
         rows, chance = rows[order], chance[order]
         at = (rows[:, None] * width + np.arange(width)).reshape(-1)
         columns = np.ascontiguousarray(self.matrix.columns(which, rows).T)
+        if pull is not None:
+            columns = np.column_stack([columns, pull[at]])
         weights, groups = weights[at] / np.repeat(chance, width), groups[at]
         if measure.comm.size > 1:
             content = np.column_stack([self.keys[rows], by_row[rows], self.matrix.labels[rows]])
             columns, weights, groups = self.of_all_shards(columns, weights, groups, content)
-        return weighted_gram(_centred(columns, weights, groups), weights, measure.threads)
+        columns = _centred(columns, weights, groups)
+        if pull is not None:
+            columns = _without_last(columns, weights)
+        return weighted_gram(columns, weights, measure.threads)
 
     def of_all_shards(
         self, columns: Array, weights: Array, groups: NDArray[np.int64], content: Array
@@ -281,11 +287,12 @@ class _Newton:
         groups = table[:, -4].astype(np.int64)
         return np.ascontiguousarray(table[:, :-5]), np.ascontiguousarray(table[:, -5]), groups
 
-    def curvature(self, hardest: Hardest) -> tuple[Array, NDArray[np.int64]]:
-        """Return the derivative of each entry's mass by its margin, and the group of entries that share a shift.
+    def curvature(self, hardest: Hardest) -> tuple[Array, NDArray[np.int64], Array | None]:
+        """How fast each entry's mass falls with its margin, and the group of entries that share a shift.
 
-        Group 0 shares the shift of the whole distribution. A row at its cap has a shift of its own, and so has a
-        source at its largest mass. Minus one means no shift.
+        Group 0 shares the shift of the whole distribution. A row at its cap has one of its own, and so has a
+        source at its largest mass. Minus one: no shift. The third is the derivative of the divergence by each
+        density, where the divergence is the largest allowed: the distribution moves at right angles to it.
         """
         measure, regularizer, domain = (
             self.measure,
@@ -298,7 +305,12 @@ class _Newton:
             groups -= 1
             free = density < domain.entry_cap()
             slope = np.where(free, _slope(regularizer, dual), 0.0)
-            return measure.entries * slope, groups
+            return measure.entries * slope, groups, None
+        limit = domain.divergence_limit()
+        if limit is not None and hardest.multiplier > 0.0:
+            both = Penalised(regularizer, limit, hardest.multiplier)
+            slope, pull = both.curvature(density)
+            return measure.entries * slope, groups, pull
         limits, capped = domain.source_caps(), np.zeros(measure.rows, dtype=bool)
         if not domain.unbounded:
             capped = measure.row_means(density) >= domain.row_caps() * (1.0 - 1e-12)
@@ -317,7 +329,7 @@ class _Newton:
             first = 0 if limits is None else limits.masses.size
             own = first + 1 + np.arange(measure.rows) + measure.rows * measure.comm.rank
             groups = np.where(np.repeat(capped, width), np.repeat(own, width), groups)
-        return measure.entries * slope, groups
+        return measure.entries * slope, groups, None
 
 
 def _slope(regularizer: Regularizer, dual: Array) -> Array:
@@ -341,6 +353,15 @@ def _centred(columns: Array, weights: Array, groups: NDArray[np.int64]) -> Array
     sums = np.zeros((len(distinct), columns.shape[1]))
     np.add.at(sums, code, weights[:, None] * columns)
     return columns - (sums / np.where(totals > 0.0, totals, 1.0)[:, None])[code]
+
+
+def _without_last(columns: Array, weights: Array) -> Array:
+    """All columns but the last, less their weighted regression on it."""
+    columns, last = np.ascontiguousarray(columns[:, :-1]), columns[:, -1:]
+    square = math.fsum(weights * last[:, 0] ** 2)
+    if not square > 0.0:
+        return columns
+    return columns - last * (np.add.reduce(weights[:, None] * last * columns, axis=0) / square)
 
 
 def _next_damping(damping: float, share: float, gained: float, promised: float) -> float:

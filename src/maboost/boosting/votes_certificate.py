@@ -194,7 +194,7 @@ def certificate_of(
     potential = DualPotential(geometry, allowed, measure, project)
     factor, hardest, totals = _best_factor(m, potential, bound)
     lowest = m if measure.width == 1 else m.reshape(measure.rows, -1).min(axis=1)
-    soft = linear_minimum(m, allowed, measure, geometry.upper)
+    soft = linear_minimum(m, allowed, measure, geometry.upper, projection=project)
     return VotesCertificate(
         regularizer=type(geometry).__name__,
         domain=type(allowed).__name__,

@@ -151,7 +151,7 @@ class CompiledEngine:
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
         domain = self.ascent.domain
-        if shift is None or not domain.normalised or domain.source_caps() is not None:
+        if shift is None or not domain.normalised or not domain.single_shift:
             return None
         return share * shift
 
@@ -256,7 +256,7 @@ class CompiledEngine:
     def moments(self, situation: Situation) -> Moments | None:
         """Return the sums over rows for Newton's method; None if the method does not apply."""
         domain = self.ascent.domain
-        if domain.source_caps() is not None:  # no single shift leads to the projection
+        if not domain.single_shift:
             return None
         rows, width = self.tied
         caps = domain.row_caps() if domain.normalised else domain.entry_cap()

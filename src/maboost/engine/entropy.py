@@ -32,7 +32,8 @@ from maboost.engine.newton import (
     step_by_leaf_sums,
 )
 from maboost.mirror.ascent import AscentState
-from maboost.mirror.domains import Domain
+from maboost.mirror.balls import project_ball
+from maboost.mirror.domains import Domain, Simplex
 from maboost.mirror.measure import BaseMeasure, Part
 from maboost.mirror.projection import MASS_ROUNDING, Projected, mass_scale, project_generic
 from maboost.mirror.regularizers import Entropy, Regularizer
@@ -728,7 +729,7 @@ class EntropyEngine(CompiledEngine):
             return None
         if domain.unbounded:
             return self.powers_at_once(pending)
-        if self.measure.width > 1 or domain.source_caps() is not None:  # caps couple entries
+        if self.measure.width > 1 or not domain.single_shift:  # limits tie entries together
             return None
         return self.capped_powers_at_once(pending)
 
@@ -780,8 +781,8 @@ class EntropyEngine(CompiledEngine):
         if domain.normalised and domain.unbounded:
             # theta = log u + shift, so theta u - phi(u) is u - 1 plus the shift times u
             return Potentials(projected.center + projected.tau, 0.0, 1.0)
-        if not active and (measure.width > 1 or domain.source_caps() is not None):
-            # log u is neither the dual point nor the logarithm of a cap
+        if not active and (measure.width > 1 or not domain.single_shift):
+            # log u is neither the dual point nor that of a cap
             return self.potentials_by_columns(theta, new, density)
         caps: Array | float = math.inf
         if not active:
@@ -806,7 +807,7 @@ class EntropyEngine(CompiledEngine):
 
     def moments(self, situation: Situation) -> Moments | None:
         domain, active = self.ascent.domain, self.ascent.update == "active"
-        if domain.source_caps() is not None:  # no single shift leads to the projection
+        if not domain.single_shift:
             return None
         (rows, width), state, direction = self.tied, situation.state, situation.direction
         coded, limits = isinstance(direction, LeafCodes), self.limits(state.density, rows)
@@ -848,7 +849,7 @@ class EntropyEngine(CompiledEngine):
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
         domain, d = self.ascent.domain, situation.direction
-        if not domain.normalised or domain.unbounded or domain.source_caps() is not None:
+        if not domain.normalised or domain.unbounded or not domain.single_shift:
             return None
         if self.ascent.update != "active" or not isinstance(d, LeafCodes):
             return None
@@ -883,6 +884,13 @@ def project_entropy_onto(
         return project_sources(
             Entropy(), domain.row_caps(), limits, theta, measure, _entropy_onto_mass
         )
+    limit = domain.divergence_limit()
+    if limit is not None:
+
+        def onto_simplex(point: Array) -> Projected:
+            return project_entropy_onto(Simplex(), point, measure, None, out)
+
+        return project_ball(Entropy(), limit, theta, measure, onto_simplex)
     caps = measure.caps_in_reach(domain.row_caps())
     found: Projected | None = None
     # a high cap on a light row may leave too few bits for the masses of the others

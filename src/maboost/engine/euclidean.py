@@ -23,7 +23,8 @@ from maboost.engine.base import Moments, PendingStep, Potentials, StepResult
 from maboost.engine.compiled import CompiledEngine, Limits, mass_on_grid
 from maboost.engine.leaf_codes import Direction, LeafCodes, advance, table_of
 from maboost.engine.multiclass import caps_of_entries, euclidean_moments_of_rows
-from maboost.mirror.domains import Domain
+from maboost.mirror.balls import project_ball
+from maboost.mirror.domains import Domain, Simplex
 from maboost.mirror.measure import BaseMeasure, Part
 from maboost.mirror.projection import (
     MASS_ROUNDING,
@@ -531,7 +532,7 @@ class EuclideanEngine(CompiledEngine):
         return Potentials(found[0], found[1], found[2] if free else 1.0)
 
     def moments(self, situation: Situation) -> Moments | None:
-        if self.ascent.domain.source_caps() is not None:  # the projection has more than one shift
+        if not self.ascent.domain.single_shift:
             return None
         (rows, width), state = self.tied, situation.state
         limits = self.limits(state.density, rows)
@@ -557,6 +558,13 @@ def project_euclidean_onto(
         return project_sources(
             Euclidean(), domain.row_caps(), limits, theta, measure, _euclidean_onto_mass
         )
+    limit = domain.divergence_limit()
+    if limit is not None:
+
+        def onto_simplex(point: Array) -> Projected:
+            return project_euclidean_onto(Simplex(), point, measure, None, out)
+
+        return project_ball(Euclidean(), limit, theta, measure, onto_simplex)
     caps = measure.caps_in_reach(domain.row_caps())
     found: Projected | None = None
     # a high cap on a light row may leave too few bits for the masses of the others

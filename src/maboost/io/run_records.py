@@ -128,7 +128,8 @@ def _group(name: Any, its: GroupBound) -> dict[str, Any]:
 
 def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
     with_sources = {"uncertified": float(its.uncertified), "start": float(its.start)}
-    return (with_sources if its.uncertified or its.start else {}) | {
+    of_ball = {} if math.isinf(its.radius) else {"radius": float(its.radius)}
+    return (with_sources if its.uncertified or its.start else {}) | of_ball | {
         "regularizer": encoder.value(its.regularizer, "regularizer"),
         "potential": float(its.potential),
         "width": int(its.width),
@@ -202,6 +203,8 @@ def _read_bound(
     if found.has("uncertified"):
         uncertified = found.number("uncertified", 0, 1)
         start = found.number("start", 0, math.inf)
-    bound = ErrorBound(regularizer, potential, width, floor, squares, uncertified, start)
+    radius = found.number("radius", 0, math.inf) if found.has("radius") else math.inf
+    require(radius > 0.0, "certificate.bound.radius must be positive")
+    bound = ErrorBound(regularizer, potential, width, floor, squares, uncertified, start, radius)
     found.finish()
     return bound

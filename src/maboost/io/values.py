@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.io.container import Arrays, ModelFormatError, shortened
 from maboost.io.fields import Fields, Tensors, encoded_number, require, special
-from maboost.mirror.domains import CappedSimplex, Hypercube, Orthant, Simplex, SourceCapped
+from maboost.mirror.domains import (
+    CappedSimplex,
+    ChiSquareBall,
+    Hypercube,
+    KLBall,
+    Orthant,
+    Simplex,
+    SourceCapped,
+)
 from maboost.mirror.regularizers import Entropy, Euclidean, FermiDirac
 from maboost.mirror.steps import Corrective, MaxMargin, Paper
 
@@ -24,8 +32,8 @@ _STEEPEST = 1e100  # of a FermiDirac cap: beyond it the bounds are not numbers
 OBJECTS: dict[str, Callable[..., Any]] = {
     c.__name__: c
     for c in (
-        Entropy, Euclidean, FermiDirac, Simplex, CappedSimplex, SourceCapped, Orthant, Hypercube, Paper,
-        MaxMargin, Corrective, HistTreeClassifier,
+        Entropy, Euclidean, FermiDirac, Simplex, CappedSimplex, SourceCapped, KLBall, ChiSquareBall,
+        Orthant, Hypercube, Paper, MaxMargin, Corrective, HistTreeClassifier,
     )
 }  # fmt: skip
 

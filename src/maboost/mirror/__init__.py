@@ -4,7 +4,17 @@ Nothing here knows labels, trees or scikit-learn.
 """
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, Moved, project
-from maboost.mirror.domains import CappedSimplex, Domain, Hypercube, Orthant, Simplex, SourceCapped
+from maboost.mirror.domains import (
+    CappedSimplex,
+    ChiSquareBall,
+    DivergenceLimit,
+    Domain,
+    Hypercube,
+    KLBall,
+    Orthant,
+    Simplex,
+    SourceCapped,
+)
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projection import Projected, project_generic
 from maboost.mirror.regularizers import Entropy, Euclidean, FermiDirac, Regularizer
@@ -13,11 +23,14 @@ __all__ = [
     "AscentState",
     "BaseMeasure",
     "CappedSimplex",
+    "ChiSquareBall",
+    "DivergenceLimit",
     "Domain",
     "Entropy",
     "Euclidean",
     "FermiDirac",
     "Hypercube",
+    "KLBall",
     "MirrorAscent",
     "Moved",
     "Orthant",

@@ -24,13 +24,15 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maboost.mirror.domains import Domain
+from maboost.mirror.balls import project_ball
+from maboost.mirror.domains import Domain, Simplex
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projection import Projected, project_box, project_generic
 from maboost.mirror.regularizers import Regularizer
@@ -44,6 +46,7 @@ _CANCELLED, _PER_TERM = 4e-14, 8.0 * sys.float_info.epsilon
 
 Array = NDArray[np.float64]
 Update = Literal["active", "lazy"]
+Projection = Callable[[Regularizer, Domain, Array, BaseMeasure, float | None], Projected]
 
 
 @dataclass(frozen=True)
@@ -319,6 +322,13 @@ def project_onto(
     limits = domain.source_caps()
     if limits is not None:
         return project_sources(regularizer, domain.row_caps(), limits, theta, measure, onto_mass)
+    limit = domain.divergence_limit()
+    if limit is not None:
+
+        def onto_simplex(point: Array) -> Projected:
+            return project_generic(regularizer, Simplex(), point, measure)
+
+        return project_ball(regularizer, limit, theta, measure, onto_simplex)
     return project_generic(regularizer, domain, theta, measure, guess)
 
 

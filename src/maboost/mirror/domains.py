@@ -1,7 +1,7 @@
 r"""Domains: the sets of allowed distributions.
 
-In densities :math:`u = w/D` every domain but SourceCapped is a box, intersected or not with the plane of total
-mass one:
+In densities :math:`u = w/D` a domain is a box or a ball around the base measure, cut or not by the plane of
+total mass one:
 
 =================  ==========================================  ==============================
 domain             set                                         used by
@@ -10,6 +10,10 @@ Simplex            mass 1, :math:`u_i \ge 0`                   MABoost
 CappedSimplex      mass 1, :math:`0 \le U_i \le k_i`           smooth and combined boosting
 SourceCapped       the same, and each source has a largest     combined boosting with
                    mass :math:`c_g`                            `source_mass`
+KLBall             mass 1, relative entropy to the base        robust boosting
+                   measure at most :math:`\rho`
+ChiSquareBall      mass 1, half the mean of :math:`(u-1)^2`    robust boosting
+                   at most :math:`\rho`
 Orthant            :math:`u_i \ge 0`                           SparseBoost
 Hypercube          :math:`0 \le u_i \le b`                     MadaBoost
 =================  ==========================================  ==============================
@@ -23,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -30,12 +35,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import Component
+from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
 from maboost.runtime.communicator import sums_by_code
 
 __all__ = [
     "CappedSimplex",
+    "ChiSquareBall",
+    "DivergenceLimit",
     "Domain",
     "Hypercube",
+    "KLBall",
     "Orthant",
     "Simplex",
     "SourceCapped",
@@ -62,11 +71,44 @@ class SourceCaps(NamedTuple):
         return np.asarray(self.masses[self.sources] < 1.0)
 
 
+class DivergenceLimit(NamedTuple):
+    r"""The largest divergence of a distribution from the base measure.
+
+    .. math:: \sum_i D_i\varphi(u_i) - \varphi(1) \le \rho
+
+    Attributes
+    ----------
+    regularizer : Regularizer
+        The function :math:`\varphi`.
+    radius : float
+        The limit :math:`\rho`.
+
+    >>> import numpy as np
+    >>> limit = DivergenceLimit(Euclidean(), 0.5)
+    >>> limit.divergence(np.array([2.0, 0.0]), BaseMeasure(np.ones(2)))
+    0.5
+    """
+
+    regularizer: Regularizer
+    radius: float
+
+    def costs(self, u: Array) -> Array:
+        r"""Return :math:`\varphi(u) - \varphi(1) - \varphi'(1)(u-1)`: zero at one and positive elsewhere."""
+        one = np.ones(1)
+        level, slope = float(self.regularizer.phi(one)[0]), float(self.regularizer.grad(one)[0])
+        return np.asarray(self.regularizer.phi(u) - level - slope * (u - 1.0))
+
+    def divergence(self, u: Array, measure: BaseMeasure) -> float:
+        """Return the divergence of a density of mass one from the base measure."""
+        (found,) = measure.integrals_of(lambda part: [self.costs(u[part])], 1)
+        return found
+
+
 class Domain(Component):
     """A set of densities; `normalised` says whether it lies in the plane of mass one.
 
-    A user-defined domain gives `row_caps`, or `entry_cap` off that plane; `restricted` if it has one cap a
-    row; and `check` if it can be empty.
+    A domain of your own gives `row_caps`, or `entry_cap` off that plane, `restricted` where caps are one a
+    row, and `check` where it can be empty. A ball around the base measure gives `divergence_limit` and no caps.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure
@@ -85,12 +127,21 @@ class Domain(Component):
 
     @property
     def unbounded(self) -> bool:
-        """Whether no row and no source has a cap."""
+        """Whether neither a row nor a source has a cap, and no divergence is too large."""
         caps = self.row_caps()
-        return isinstance(caps, float) and math.isinf(caps) and self.source_caps() is None
+        return isinstance(caps, float) and math.isinf(caps) and self.single_shift
+
+    @property
+    def single_shift(self) -> bool:
+        """Whether a projection subtracts one number from all entries that are below their cap."""
+        return self.source_caps() is None and self.divergence_limit() is None
 
     def source_caps(self) -> SourceCaps | None:
         """Return the largest mass of each source; None if no source is limited to less than all mass."""
+        return None
+
+    def divergence_limit(self) -> DivergenceLimit | None:
+        """The largest divergence from the base measure; None where there is no limit."""
         return None
 
     def with_row_caps_at_most(self, cap: float) -> Domain:
@@ -156,6 +207,12 @@ class Domain(Component):
                 f"{type(self).__name__}: if the mass is free, caps apply to entries; give entry_cap, "
                 "not row_caps"
             )
+        capped = np.any(np.isfinite(self.row_caps())) or self.source_caps() is not None
+        if self.divergence_limit() is not None and (capped or not self.normalised):
+            raise ValueError(
+                f"{type(self).__name__}: a set with a divergence_limit holds distributions and has no caps; give "
+                "the divergence limit or the caps"
+            )
 
     def restricted(self, rows: NDArray[np.bool_]) -> Domain:
         """Return the same set for a subset of the rows (those of positive weight)."""
@@ -166,6 +223,11 @@ class Domain(Component):
         rows = u.reshape(measure.rows, measure.width).mean(axis=1)
         inside = bool(np.all(u >= -tol) and np.all(u <= self.entry_cap() * (1 + tol)))
         inside = inside and bool(np.all(rows <= self.row_caps() * (1 + tol) + tol))
+        limit = self.divergence_limit()
+        if limit is not None:
+            # densities within `tol` of zero count as zero
+            farthest = limit.divergence(np.maximum(u, 0.0), measure)
+            inside = inside and farthest <= limit.radius * (1 + tol) + tol
         return inside and (not self.normalised or abs(measure.integral(u) - 1.0) <= tol)
 
 
@@ -324,6 +386,79 @@ class SourceCapped(Domain):
         held = sums_by_code(sources, mass, masses.size, measure.comm)
         inside = bool(np.all(held <= masses * (1 + tol) + tol))
         return super().contains(u, measure, tol) and inside
+
+
+@dataclass
+class KLBall(Domain):
+    r"""Distributions whose relative entropy to the base measure is at most `radius`.
+
+    .. math:: \sum_i w_i \log\frac{w_i}{D_i} \le \rho
+
+    The largest expected loss over this set is the loss of distributionally robust optimisation. All rows may
+    have a weight, and no single row has a cap: a share :math:`\varepsilon` of the rows can hold all the mass if
+    :math:`\varepsilon \ge e^{-\rho}`. Guarantee: error at most :math:`\max(e^{-\rho}, e^{-G})` with entropy.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        The limit :math:`\rho`; positive and finite.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Entropy, project
+    >>> found = project(Entropy(), KLBall(0.5), np.array([9.0, 0.0, 0.0, 0.0]), BaseMeasure(np.ones(4)))
+    >>> (found.density / 4).round(3)
+    array([0.734, 0.089, 0.089, 0.089])
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._limit = _limit(self, Entropy())
+
+    def divergence_limit(self) -> DivergenceLimit:
+        return self._limit
+
+
+@dataclass
+class ChiSquareBall(Domain):
+    r"""Distributions within a :math:`\chi^2` ball around the base measure.
+
+    .. math:: \tfrac12 \sum_i D_i (u_i - 1)^2 \le \rho, \qquad u_i = w_i/D_i
+
+    Over this set the largest expected loss is about the mean loss plus :math:`\sqrt{2\rho}` standard deviations. A
+    share :math:`\varepsilon` of the rows can hold all the mass if :math:`\varepsilon \ge 1/(1+2\rho)`. Guarantee:
+    error at most :math:`\max(1/(1+2\rho), 1/(1+2G))` with the Euclidean regularizer.
+
+    Parameters
+    ----------
+    radius : float, default=1.0
+        The limit :math:`\rho`; positive and finite.
+
+    >>> import numpy as np
+    >>> from maboost.mirror import BaseMeasure, Euclidean, project
+    >>> found = project(Euclidean(), ChiSquareBall(0.5), np.array([9.0, 0.0, 0.0, 0.0]), BaseMeasure(np.ones(4)))
+    >>> (found.density / 4).round(3)
+    array([0.683, 0.106, 0.106, 0.106])
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._limit = _limit(self, Euclidean())
+
+    def divergence_limit(self) -> DivergenceLimit:
+        return self._limit
+
+
+def _limit(ball: KLBall | ChiSquareBall, regularizer: Regularizer) -> DivergenceLimit:
+    """Return the divergence limit of a ball, or raise ValueError where the radius is none."""
+    name, radius = type(ball).__name__, ball.radius
+    if not (isinstance(radius, Real) and 0.0 < radius < math.inf):
+        raise ValueError(
+            f"{name}: radius must be positive and finite, got {radius!r}; Simplex() is the set of all "
+            "distributions"
+        )
+    return DivergenceLimit(regularizer, float(radius))
 
 
 @dataclass

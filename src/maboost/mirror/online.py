@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maboost.mirror.ascent import AscentState, MirrorAscent, Update
+from maboost.mirror.balls import largest_divergence
 from maboost.mirror.domains import Domain, Simplex
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Entropy, Regularizer
@@ -163,4 +164,7 @@ class OnlineMirrorDescent:
         caps = np.minimum(self.domain.row_caps(), self.regularizer.upper)
         highest = self._measure.maximum(np.minimum(caps, 1.0 / self._measure.entries))
         radius = self.regularizer.beta(1.0 / max(highest, 1.0))
+        limit = self.domain.divergence_limit()
+        if limit is not None:
+            radius = min(radius, largest_divergence(self.regularizer, limit, highest))
         return self.loss - (self._gain - radius) / self.learning_rate

@@ -18,22 +18,19 @@ All certificates of this library follow from that inequality. The maximum is att
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.ascent import project_onto
+from maboost.mirror.ascent import Projection, project_onto
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.projection import Projected
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["DualPotential", "Hardest"]
 
 Array = NDArray[np.float64]
-Projection = Callable[[Regularizer, Domain, Array, BaseMeasure, float | None], Projected]
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,9 @@ class Hardest:
     theta : array
         The dual point :math:`\theta_1 - M`, less the shift of the projection if the mass is one.
     shift : float
-        The shift of the projection, a good guess for similar margins.
+        The shift of the projection, near which that of similar margins is.
+    multiplier : float
+        The multiplier of the largest divergence of the domain; zero where that has no effect.
 
     >>> from maboost.mirror import Entropy, Simplex
     >>> potential = DualPotential(Entropy(), Simplex(), BaseMeasure(np.ones(2)))
@@ -68,6 +67,7 @@ class Hardest:
     potential: float
     theta: Array
     shift: float
+    multiplier: float = 0.0
 
 
 class DualPotential:
@@ -121,10 +121,11 @@ class DualPotential:
 
         `guess` is a guess of the projection's shift; it only saves time.
         """
-        theta, found, shift, density = self._projected(self.level - margins, guess)
+        theta, found, shift, projected = self._projected(self.level - margins, guess)
         potential, mass = found
         gain = (self.start - shift) - potential
-        return Hardest(gain, density, mass, potential, theta, shift)
+        density, multiplier = projected.density, projected.multiplier
+        return Hardest(gain, density, mass, potential, theta, shift, multiplier)
 
     def gain(self, margins: Array) -> float:
         """Return G of these margins."""
@@ -132,8 +133,8 @@ class DualPotential:
 
     def _projected(
         self, theta: Array, guess: float | None
-    ) -> tuple[Array, tuple[float, float], float, Array]:
-        """Return the dual point without the shift, the potential and the mass there, the shift, and the density.
+    ) -> tuple[Array, tuple[float, float], float, Projected]:
+        """The dual point without the shift, the potential and the mass there, the shift, and the projection.
 
         On distributions a common shift is subtracted first. The terms of the potential then have the size of the
         divergence, not of the margins.
@@ -157,4 +158,4 @@ class DualPotential:
         potential, mass = measure.integrals_of(columns, 2)
         if self.domain.normalised:
             mass = 1.0
-        return theta, (potential, mass), shift, density
+        return theta, (potential, mass), shift, projected

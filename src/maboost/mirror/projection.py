@@ -48,7 +48,9 @@ class Projected:
         The projection u.
     center, tau : float
         The shift: ``(theta - center) - tau`` is the dual point before any cap. Two numbers, because
-        their sum may round away digits of the smaller one.
+        their sum may not resolve what their parts do.
+    multiplier : float
+        The Lagrange multiplier of the largest divergence of the set; zero where that has no effect.
 
     Examples
     --------
@@ -60,11 +62,17 @@ class Projected:
     """
 
     def __init__(
-        self, density: Array, center: float, tau: float, dual: Callable[[], Array]
+        self,
+        density: Array,
+        center: float,
+        tau: float,
+        dual: Callable[[], Array],
+        multiplier: float = 0.0,
     ) -> None:
         self.density = density
         self.center = center
         self.tau = tau
+        self.multiplier = multiplier
         self._dual = dual
 
     @cached_property
@@ -80,7 +88,7 @@ class Projected:
         if out is None or self.density is out:
             return self
         np.copyto(out, self.density)
-        return Projected(out, self.center, self.tau, lambda: self.dual)
+        return Projected(out, self.center, self.tau, lambda: self.dual, self.multiplier)
 
 
 def mass_scale(caps: Array | float, measure: BaseMeasure, most: float = 1.0) -> FixedPoint:
@@ -117,10 +125,10 @@ def project_generic(
     >>> project_generic(FermiDirac(2.0), Simplex(), theta, BaseMeasure(np.ones(3))).density.round(3)
     array([1.907, 0.546, 0.546])
     """
-    if domain.source_caps() is not None:
+    if not domain.single_shift:
         raise ValueError(
-            f"project_generic supports caps on rows only, but {type(domain).__name__} has caps on sources; use "
-            "project"
+            f"project_generic knows caps on rows only, and {type(domain).__name__} has caps on sources or a "
+            "largest divergence; use project"
         )
     caps, point = domain.row_caps(), regularizer.point
     bottom, _ = regularizer.grad_limits()

@@ -7,8 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.mirror.domains import Domain, SourceCaps
+from maboost.mirror.ascent import Projection, project_onto
+from maboost.mirror.balls import least_mean
+from maboost.mirror.domains import Domain, Simplex, SourceCaps
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projection import Projected
+from maboost.mirror.regularizers import Regularizer
 from maboost.runtime.communicator import sums_by_code
 from maboost.runtime.tail_sums import lower_tail
 
@@ -24,14 +28,17 @@ def linear_minimum(
     upper: float = math.inf,
     extent: tuple[float, float] | None = None,
     lowest: Array | None = None,
+    projection: Projection = project_onto,
 ) -> float:
     r"""Return the minimum of :math:`\sum_i w_i v_i` over the distributions of `domain`.
 
-    Mass fills the rows in ascending order of value: each row up to its cap, the rows of a source up to its
-    largest mass, and inside a row the lowest entries first, none above a density of `upper`. The constraints
-    are nested, so the greedy solution is optimal. Off the plane of mass one the minimum is over the simplex. Two
-    optional arguments save passes: `lowest` has the rows' lowest values, `extent` the smallest and the largest
-    of these over all shards.
+    Rows fill up in ascending order, each no further than its cap, the rows of a source no further than its
+    largest mass, and in each row the lowest entries first, none above a density of `upper`: the constraints
+    are nested, so greedy is optimal. Off the
+    plane of mass one the distributions are all of the simplex. Where they are known: `lowest` are the rows'
+    lowest values, `extent` the least and the largest of those over all shards. In a ball around the base measure
+    the minimum is that of a problem in one multiplier, which `projection` solves; the result is a value of the dual
+    problem, and so never above the minimum but for rounding.
 
     >>> import numpy as np
     >>> from maboost.mirror import BaseMeasure, CappedSimplex, Simplex
@@ -39,6 +46,13 @@ def linear_minimum(
     >>> linear_minimum(v, Simplex(), rows), linear_minimum(v, CappedSimplex(2.0), rows)
     (1.0, 1.5)
     """
+    limit = domain.divergence_limit()
+    if limit is not None:
+
+        def onto_simplex(regularizer: Regularizer, theta: Array) -> Projected:
+            return projection(regularizer, Simplex(), theta, measure, None)
+
+        return least_mean(values, limit, measure, onto_simplex, upper)
     table = values.reshape(-1, measure.width)
     if math.isinf(upper):
         rows = values if measure.width == 1 else lowest

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from maboost.mirror.ascent import AscentState, MirrorAscent, project_onto
+from maboost.mirror.ascent import AscentState, MirrorAscent, Projection, project_onto
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import Component
 from maboost.mirror.soft_margin import linear_minimum
@@ -87,7 +87,9 @@ class Situation:
     l1 : float
         The l1 factor of this round.
     engine : Engine, optional
-        Finds the corrective step by Newton's method, if it can.
+        Finds the corrective step by Newton's method, where it can.
+    projection : callable
+        The projection onto a domain, with the arguments of :func:`maboost.mirror.project`.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class Situation:
     gain: float = 0.0
     l1: float = 0.0
     engine: StepFinder | None = None
+    projection: Projection = project_onto
 
     @cached_property
     def dense(self) -> Array:
@@ -244,7 +247,7 @@ class Corrective(Component):
 def gain_slope(s: Situation, step: float) -> float:
     """Return the derivative of the gain at `step`: the unnormalised edge of the next distribution."""
     theta = s.state.theta + step * (s.dense - s.l1)
-    density = project_onto(s.ascent.regularizer, s.ascent.domain, theta, s.measure).density
+    density = s.projection(s.ascent.regularizer, s.ascent.domain, theta, s.measure, None).density
     columns = [-s.dense * density]
     if s.l1:
         columns.append(density)
@@ -253,8 +256,11 @@ def gain_slope(s: Situation, step: float) -> float:
 
 
 def smallest_edge(s: Situation) -> float:
-    """Return the smallest edge of the hypothesis over the domain."""
-    return linear_minimum(-s.dense, s.ascent.domain, s.measure, s.ascent.regularizer.upper)
+    """The smallest edge of the hypothesis over the domain."""
+    upper = s.ascent.regularizer.upper
+    return linear_minimum(
+        -s.dense, s.ascent.domain, s.measure, upper, projection=s.projection
+    )
 
 
 def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
