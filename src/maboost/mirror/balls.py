@@ -267,7 +267,8 @@ class Penalised(Regularizer):
 def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """The roots of increasing functions, one an entry, by Chandrupatla's method.
 
-    A root lies in its bracket, whose ends may be beyond the domain of the function on one side.
+    A root lies in its bracket, whose ends may be beyond the domain of the function on one side. No root depends on
+    which others are sought with it.
     """
     huge = np.finfo(np.float64).max
 
@@ -279,6 +280,7 @@ def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array)
     a = np.where(fb >= 0.0, b, a)  # the root is an end, up to rounding
     b = np.where(fa <= 0.0, a, b)
     c, fc, t = b, fb, np.full(a.shape, 0.5)
+    found, left = a.copy(), np.ones(a.shape, dtype=bool)
     for _ in range(_ITERATIONS):
         at = a + t * (b - a)
         value = bounded(at)
@@ -289,7 +291,10 @@ def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array)
         b = np.where(fa == 0.0, a, b)
         blur = 4e-16 * np.maximum(np.abs(a), 1e-3)
         width = np.abs(b - a)
-        if np.all(width <= 2.0 * blur):
+        met = left & (width <= 2.0 * blur)
+        found[met] = np.where(np.abs(fa) <= np.abs(fb), a, b)[met]
+        left &= ~met
+        if not left.any():
             break
         with np.errstate(divide="ignore", invalid="ignore"):
             xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
@@ -299,7 +304,8 @@ def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array)
             least = np.minimum(blur / width, 0.5)
         t = np.clip(np.where(good, inverse, 0.5), least, 1.0 - least)
         t = np.where(np.isfinite(t), t, 0.5)
-    return np.where(np.abs(fa) <= np.abs(fb), a, b)
+    found[left] = a[left]
+    return found
 
 
 def least_mean(

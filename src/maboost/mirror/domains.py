@@ -196,7 +196,13 @@ class Domain(Component):
             )
 
     def refuse_lost_caps(self) -> None:
-        """Raise ValueError if caps are of a kind that projections onto such a set ignore."""
+        """Raise ValueError where caps are of the kind that projections onto such a set know nothing of."""
+        capped = np.any(np.isfinite(self.row_caps())) or self.source_caps() is not None
+        if self.divergence_limit() is not None and (capped or not self.normalised):
+            raise ValueError(
+                f"{type(self).__name__}: a set with a divergence_limit holds distributions and has no caps; give "
+                "the divergence limit or the caps"
+            )
         if self.normalised and math.isfinite(self.entry_cap()):
             raise ValueError(
                 f"{type(self).__name__}: on a set of distributions caps apply to rows; give row_caps, "
@@ -206,12 +212,6 @@ class Domain(Component):
             raise ValueError(
                 f"{type(self).__name__}: if the mass is free, caps apply to entries; give entry_cap, "
                 "not row_caps"
-            )
-        capped = np.any(np.isfinite(self.row_caps())) or self.source_caps() is not None
-        if self.divergence_limit() is not None and (capped or not self.normalised):
-            raise ValueError(
-                f"{type(self).__name__}: a set with a divergence_limit holds distributions and has no caps; give "
-                "the divergence limit or the caps"
             )
 
     def restricted(self, rows: NDArray[np.bool_]) -> Domain:
