@@ -6,8 +6,8 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog
 from tests.helpers import cuts, on_shards, random_problem
+from tests.linear_program import best_soft_margin
 
 from maboost.boosting.refit import refit_votes
 from maboost.engine.dispatch import project
@@ -23,32 +23,6 @@ from maboost.mirror import (
 )
 from maboost.mirror.potential import DualPotential
 from maboost.mirror.soft_margin import linear_minimum
-
-
-def best_soft_margin(columns: np.ndarray, measure: BaseMeasure, domain) -> float:
-    """The largest soft margin of convex combinations of the columns (m, entries), by HiGHS.
-
-    Maximise rho - sum_i k_i D_i xi_i - sum_g c_g zeta_g, where the margin of each entry is at least
-    rho - xi_i - zeta_g: the dual of the smallest mean margin over the domain.
-    """
-    m, entries = columns.shape
-    n, width = measure.rows, measure.width
-    room = np.minimum(np.broadcast_to(domain.row_caps(), (n,)) * measure.rows_base, 1.0)
-    limits = domain.source_caps()
-    masses = np.ones(1) if limits is None else np.minimum(limits.masses, 1.0)
-    sources = np.zeros(n, dtype=int) if limits is None else limits.sources
-    rows = np.arange(entries) // width
-    of_row = sp.csr_matrix((np.ones(entries), (np.arange(entries), rows)), (entries, n))
-    of_source = sp.csr_matrix(
-        (np.ones(entries), (np.arange(entries), sources[rows])), (entries, masses.size)
-    )
-    # unknowns: votes, rho, xi, zeta
-    matrix = sp.hstack([-columns.T, np.ones((entries, 1)), -of_row, -of_source]).tocsr()
-    cost = np.concatenate([np.zeros(m), [-1.0], room, masses])
-    equal = np.concatenate([np.ones(m), np.zeros(1 + n + masses.size)])[None, :]
-    bounds = [(0, None)] * m + [(None, None)] + [(0, None)] * (n + masses.size)
-    found = linprog(cost, matrix, np.zeros(entries), equal, [1.0], bounds=bounds, method="highs")
-    return -found.fun
 
 
 def some_problem(seed: int):
@@ -95,27 +69,46 @@ def test_the_soft_margin_is_that_of_the_linear_program(seed):
     assert certified_gap >= best - soft - 1e-9
 
 
-def conic_votes(columns: np.ndarray, base: np.ndarray, cap: float, entropy: bool) -> float:
-    """The largest G over non-negative votes by clarabel, from its dual: the least divergence without an edge."""
+def conic_votes(
+    columns: np.ndarray, base: np.ndarray, cap: float, entropy: bool, capacity: float | None = None
+) -> float:
+    """The largest G over non-negative votes by clarabel, from its dual.
+
+    The dual is the least divergence without an edge. Where the votes sum to a capacity, it is the least of the
+    divergence and capacity times the best edge.
+    """
     m, n = columns.shape
-    extra = n if entropy else 0
-    blocks = [np.ones((1, n)), columns, -sp.eye(n), sp.eye(n)]
+    # unknowns: w, the best edge where there is a capacity, and t_i >= w_i log(w_i / D_i) for entropy
+    edge = 0 if capacity is None else 1
+    size = n + edge + (n if entropy else 0)
+    unit = sp.eye(size, format="csc")
+    best = sp.hstack(
+        [sp.csc_matrix((m, n)), np.ones((m, edge)), sp.csc_matrix((m, size - n - edge))]
+    )
+    of_w = unit[:n]
+    blocks = [
+        sp.csc_matrix(np.ones((1, n))) @ of_w,
+        sp.csc_matrix(columns) @ of_w - best,
+        -of_w,
+        of_w,
+    ]
     right = [np.ones(1), np.zeros(m), np.zeros(n), cap * base]
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(m + 2 * n)]
-    wide = [sp.hstack([b, sp.csc_matrix((b.shape[0], extra))]) for b in blocks]
+    linear = np.zeros(size)
+    linear[n : n + edge] = capacity or 0.0
+    quadratic = sp.csc_matrix((size, size))
     if entropy:
-        for i in range(n):  # t_i >= w_i log(w_i / D_i)
-            block = sp.lil_matrix((3, 2 * n))
-            block[0, n + i], block[1, i] = 1.0, -1.0
-            wide.append(block.tocsc())
+        linear[n + edge :] = 1.0
+        for i in range(n):  # (-t_i, w_i, D_i) is in the exponential cone
+            blocks.append(sp.vstack([unit[n + edge + i], -unit[i], sp.csc_matrix((1, size))]))
             right.append(np.array([0.0, 0.0, base[i]]))
             cones.append(clarabel.ExponentialConeT())
-    quadratic = sp.csc_matrix((2 * n, 2 * n)) if entropy else sp.diags(1.0 / base).tocsc()
-    linear = np.append(np.zeros(n), np.ones(n)) if entropy else np.zeros(n)
+    else:
+        quadratic = sp.diags(np.append(1.0 / base, np.zeros(edge))).tocsc()
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    matrix = sp.vstack(wide).tocsc()
+    matrix = sp.vstack(blocks).tocsc()
     solver = clarabel.DefaultSolver(
         quadratic, linear, matrix, np.concatenate(right), cones, settings
     )
@@ -141,6 +134,29 @@ def test_the_gain_of_the_error_problem_is_that_of_a_conic_program(regularizer, c
         assert found.hardest.gain == pytest.approx(expected, abs=1e-7)
         assert found.edges.max() <= 1e-8  # no hypothesis has an edge left,
         assert found.edges[found.eta > 0.0].min() >= -1e-8  # and those with a vote have none
+
+
+@pytest.mark.parametrize("regularizer", [Entropy(), Euclidean()])
+@pytest.mark.parametrize("cap", [2.0, 1e6])
+def test_the_gain_at_a_capacity_is_that_of_a_conic_program(regularizer, cap):
+    for seed in range(3):
+        rng = np.random.default_rng(100 + seed)
+        problem = random_problem(rng, 60, 12, 2, "real", weighted=True, skill=0.6)
+        matrix = VoteMatrix(problem.labels, 2)
+        for table in problem.tables:
+            matrix.append_scores(table)
+        measure = BaseMeasure(problem.weights)
+        potential = DualPotential(regularizer, CappedSimplex(cap), measure, project)
+        capacity = (3.0, 20.0, 60.0)[seed]
+        found = refit_votes(matrix, potential, np.zeros(12), capacity=capacity, tolerance=1e-9)
+        assert found.violation <= 1e-9
+        entropy = isinstance(regularizer, Entropy)
+        expected = conic_votes(-problem.losses(), measure.entries, cap, entropy, capacity)
+        assert found.hardest.gain == pytest.approx(expected, abs=1e-7)
+        # every hypothesis with a vote has the best edge
+        level = found.edges @ found.eta / capacity
+        assert found.edges.max() <= level + 1e-9
+        assert found.edges[found.eta > 1e-6].min() >= level - 1e-5
 
 
 @pytest.mark.parametrize("regularizer", [Entropy(), Euclidean(), FermiDirac(8.0)])
