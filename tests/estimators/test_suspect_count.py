@@ -25,7 +25,7 @@ def cancer():
 @pytest.mark.parametrize("early_stopping", [False, True])
 @pytest.mark.parametrize(("minus", "plus"), [(0.0, 0.4), (0.2, 0.2)])
 @pytest.mark.parametrize("table", [digits, cancer])
-def test_the_interval_holds_the_number_of_wrong_labels(table, minus, plus, early_stopping):
+def test_the_expected_number_of_wrong_labels_is_near_the_number(table, minus, plus, early_stopping):
     X, y = table()
     given = flipped(y, minus, plus)
     model = SmoothBoostClassifier(
@@ -35,9 +35,10 @@ def test_the_interval_holds_the_number_of_wrong_labels(table, minus, plus, early
     wrong = given != y
     low, high = suspects.attrs["interval"]
     assert low <= wrong.sum() <= high
-    # a fifth of the number off at most, where trees are far from the best classifier, as on digits
-    assert abs(suspects.attrs["expected_wrong"] - wrong.sum()) < 0.2 * wrong.sum()
-    assert np.mean((suspects["probability_wrong"] - wrong) ** 2) < 0.1
+    # one standard deviation of the number of flips among so many rows, and 5 % for the model
+    spread = np.sqrt(np.sum(np.where(y == 1, plus * (1 - plus), minus * (1 - minus))))
+    assert abs(suspects.attrs["expected_wrong"] - wrong.sum()) < spread + 0.05 * wrong.sum()
+    assert np.mean((suspects["probability_wrong"] - wrong) ** 2) < 0.08
 
 
 def test_the_expected_number_does_not_depend_on_the_order_of_the_rows():

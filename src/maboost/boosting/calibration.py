@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -16,20 +17,21 @@ __all__ = [
     "POPULATION_SCALE",
     "UNSEEN_ERROR",
     "VALIDATION_SMOOTHING",
+    "calibrated",
     "log_loss",
-    "matched_to_shares",
     "probability_scale",
-    "softmax_of",
     "training_smoothing",
 ]
 
 Array = NDArray[np.float64]
 
-POPULATION_SCALE = 2.0  # H estimates half the log odds if the weights are e^(-margin)
-UNSEEN_ERROR = 0.02  # the expected error on new rows if nothing estimates it
-VALIDATION_SMOOTHING = 0.005  # for validation rows, which may be few and all classified correctly
-_MATCHES = 200  # iterations that match the means to the shares, at most
-_FURTHER = 4.0  # the factor from one scale to the next while bracketing
+POPULATION_SCALE = 2.0  # H estimates half the log odds where the weights are e^(-margin)
+UNSEEN_ERROR = 0.02  # the error to expect on new rows where nothing estimates it
+VALIDATION_SMOOTHING = 0.005  # the smoothing on validation rows, which may be few and all right
+_LEAST_PROBABILITY = 1e-12  # of a given label, where rates forbid it
+_FIRST_LOG_SCALE = 1.5  # of votes divided by the largest
+_LOG_SCALES, _OFFSETS = (-5.0, 7.0), (-20.0, 20.0)
+_FURTHER = 4.0  # times a scale: the next place to look for one
 
 
 def probability_scale(margins: Array, rows: BaseMeasure, smoothing: float = 0.0) -> float:
@@ -104,42 +106,115 @@ def training_smoothing(margins: Array, rows: BaseMeasure, expected_error: float)
     return max(expected_error - wrong, 0.0) / informative if informative > 0.0 else 0.0
 
 
-def softmax_of(votes: Array) -> Array:
-    """Return probabilities of all classes from scaled votes, which are (n,) for two classes and (n, K) for more."""
-    if votes.ndim == 1:
-        return np.column_stack([expit(-votes), expit(votes)])
-    found: Array = softmax(votes, axis=1)
-    return found
+class Calibrated(NamedTuple):
+    """Votes with the probabilities of true classes that follow from them, and the log loss of the given labels."""
+
+    votes: Array
+    probabilities: Array
+    loss: float
 
 
-def matched_to_shares(q: Array, labels: NDArray[np.intp], rows: BaseMeasure) -> Array:
-    """Return probabilities times a factor per class, such that their means are the shares of the classes.
+def calibrated(
+    votes: Array,
+    labels: NDArray[np.intp],
+    rates: Array,
+    sources: NDArray[np.intp],
+    rows: BaseMeasure,
+) -> Calibrated:
+    r"""Probabilities of true classes, from votes of models that were not fitted on the rows.
 
-    The factors are intercepts of a logistic calibration. One scale for all votes does not fix the means, so without
-    them the expected number of labels of a class differs from their number.
+    Finds the scale :math:`a > 0` and the offsets b, one for each class, of :math:`p = \text{softmax}(aH + b)` under which the given
+    labels are most likely: with flip rates T they have the probabilities :math:`q = T^\top p`, and the problem is
+
+    .. math:: \min_{a, b}\; -\sum_i D_i \sum_m t_{im} \log q_{im} .
+
+    Without flips the offsets make the mean probability of a class its share of the labels. The targets t are those of Platt (1999):
+    :math:`(n_g+1)/(n_g+K)` for the given class g of :math:`n_g` rows, :math:`1/(n_g+K)` for the others. They keep the scale finite where votes
+    separate the classes.
 
     Parameters
     ----------
-    q : array of shape (n_rows, n_classes)
-        Probabilities; every class has a row.
+    votes : array of shape (n_rows,) or (n_rows, n_classes)
+        H: one number a row for two classes.
     labels : integer array of shape (n_rows,)
+        Given classes.
+    rates : array of shape (n_sources, n_classes, n_classes)
+        P(given | true) by source.
+    sources : integer array of shape (n_rows,)
+        The source of each row.
     rows : BaseMeasure
-        The measure of the rows.
+        Of the rows, without weights of given labels.
 
+    Returns
+    -------
+    Calibrated
+        With probabilities of shape (n_rows, n_classes).
+
+    References
+    ----------
+    Platt (1999), "Probabilistic outputs for support vector machines".
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> q, labels = np.array([[0.8, 0.2], [0.6, 0.4]]), np.array([0, 1])
-    >>> matched_to_shares(q, labels, BaseMeasure(np.ones(2))).mean(axis=0).round(6)
-    array([0.5, 0.5])
+    >>> labels, one_source = np.repeat([0, 1, 0, 1], [80, 20, 20, 80]), np.zeros(200, dtype=np.intp)
+    >>> votes = np.repeat([-1.0, 1.0], 100)
+    >>> right, flipped = np.eye(2), np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> for T in right, flipped:  # a fifth of the labels is against the votes
+    ...     found = calibrated(votes, labels, T[None], one_source, BaseMeasure(np.ones(200)))
+    ...     print(found.probabilities[[0, -1], 1].round(3))
+    [0.206 0.794]
+    [0.132 0.868]
     """
-    classes = range(q.shape[1])
-    share = np.array([rows.integral((labels == k).astype(np.float64)) for k in classes])
-    for _ in range(_MATCHES):
-        factor = share / np.array([rows.integral(np.ascontiguousarray(q[:, k])) for k in classes])
-        q = q * factor
-        q /= q.sum(axis=1, keepdims=True)
-        if np.abs(factor - 1.0).max() < 1e-9:
-            break
-    return q
+    given_votes = votes
+    of_classes = np.column_stack([np.zeros(len(votes)), votes]) if votes.ndim == 1 else votes
+    n, K = of_classes.shape
+    size = float(np.abs(of_classes).max(initial=0.0)) or 1.0
+    votes = of_classes / size
+    counts = np.bincount(labels, minlength=K)[labels]
+    targets = np.repeat(1.0 / (counts + K)[:, None], K, axis=1)
+    targets[np.arange(n), labels] = (counts + 1.0) / (counts + K)
+
+    def probabilities(at: Array) -> Array:
+        found: Array = softmax(np.exp(at[0]) * votes + np.append(0.0, at[1:]), axis=1)
+        return found
+
+    def loss(at: Array) -> tuple[float, Array]:
+        p = probabilities(at)
+        q = np.maximum(_mixed(p, rates, sources), _LEAST_PROBABILITY)
+        per_true = _mixed(targets / q, rates.transpose(0, 2, 1), sources)
+        slope = p * (_row_sums(p * per_true)[:, None] - per_true)
+        columns = [
+            -_row_sums(targets * np.log(q)),
+            np.exp(at[0]) * _row_sums(slope * votes),
+            *slope.T[1:],
+        ]
+        value, *gradient = rows.integrals([np.ascontiguousarray(column) for column in columns])
+        return value, np.array(gradient)
+
+    start = np.append(_FIRST_LOG_SCALE, np.zeros(K - 1))
+    bounds = [_LOG_SCALES] + [_OFFSETS] * (K - 1)
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return Calibrated(given_votes, probabilities(found.x), float(found.fun))
+
+
+def _mixed(p: Array, rates: Array, sources: NDArray[np.intp]) -> Array:
+    """The sum over l of p[i, l] T[l], with the matrix T of each row's source.
+
+    No matrix product: its rounding of a row can depend on the place of the row.
+    """
+    found = np.zeros_like(p)
+    for true in range(p.shape[1]):
+        found += p[:, true, None] * rates[sources, true]
+    return found
+
+
+def _row_sums(x: Array) -> Array:
+    """The sum of each row, class by class."""
+    found = np.zeros(len(x))
+    for column in x.T:
+        found += column
+    return found
 
 
 def _push(margins: Array, scale: float) -> Array:

@@ -17,9 +17,8 @@ from maboost.boosting.calibration import (
     POPULATION_SCALE,
     UNSEEN_ERROR,
     VALIDATION_SMOOTHING,
-    matched_to_shares,
+    calibrated,
     probability_scale,
-    softmax_of,
     training_smoothing,
 )
 from maboost.boosting.certificate import Certificate, GroupBound
@@ -42,6 +41,7 @@ from maboost.estimators.control import (
     booster_parameters,
     parameter_changes,
 )
+from maboost.estimators.cross_fit import classes_among, cross_fitted_votes
 from maboost.estimators.suspects import Evidence, Suspicion
 from maboost.estimators.voting import Voting
 from maboost.learners.base import WeakLearner
@@ -61,7 +61,7 @@ from maboost.runtime.threads import Threads, available_threads
 if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
-__all__ = ["Fitting", "Sources", "classes_among"]
+__all__ = ["Fitting", "Sources"]
 
 Array = NDArray[np.float64]
 
@@ -435,55 +435,29 @@ class Fitting(Voting):
     def _suspicion(self, rows: TrainingRows, folds: int) -> Suspicion | None:
         known = self.__dict__.get("_suspected")
         if known is None or known.folds != folds:
-            votes = self._out_of_sample(rows, folds)
-            if votes is None:
+            stages = cross_fitted_votes(self, rows, folds) if self.ensemble_ else None
+            if stages is None:
                 return None
-            noise, weights = self._row_noise, rows.weights
-            q = self._calibrated(votes, rows)
-            if noise is None:
-                known = Suspicion.without_rates(q, rows.labels, folds)
-            else:
-                p = noise.without_costs(noise.true_probabilities(q))
-                predicted = p.argmax(axis=1) if votes.ndim == 2 else (votes > 0.0).astype(np.intp)
-                known = Suspicion.of(p, predicted, rows.labels, noise, weights.sources, folds)
-            self._suspected = known
+            known = self._suspected = self._judged(stages, rows, folds)
         return known
 
-    def _calibrated(self, votes: NDArray[np.float64], rows: TrainingRows) -> NDArray[np.float64]:
-        """Probabilities of given labels, from out-of-sample votes."""
-        game = Game(rows.labels, len(self.classes_))
-        measure = BaseMeasure(rows.weights.scaled, comm=rows.comm)
-        margins = game.margins(votes).reshape(len(votes), game.width)
-        q = softmax_of(probability_scale(margins, measure, VALIDATION_SMOOTHING) * votes)
-        return matched_to_shares(q, rows.labels, measure)
-
-    def _out_of_sample(self, rows: TrainingRows, folds: int) -> NDArray[np.float64] | None:
-        """Votes on every row of fits without it; None if one part has all rows of a class or source."""
-        if not self.ensemble_ or len(self.classes_) < 2:
-            return None
-        fold = np.minimum((folds * rows.table.row_hashes(seed=1)).astype(np.intp), folds - 1)
-        if any(classes_among(rows, fold != f) < len(self.classes_) for f in range(folds)):
-            return None
-        if rows.sample_domain is not None:
-            sources = rows.of_kept(rows.sample_domain, "sample_domain")
-            count = len(np.unique(sources))
-            if any(len(np.unique(sources[fold != f])) < count for f in range(folds)):
-                return None
-        K = len(self.classes_)
-        votes = np.zeros(len(fold) if K == 2 else (len(fold), K))
-        for f in range(folds):
-            out = fold == f
-            if not out.any():
-                continue
-            model = self._for_fold()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the fit itself has given them
-                model._boosted(
-                    replace(rows.where(~out), random_state=np.random.RandomState(0)),
-                    (None, None, None), None, None, None,
-                )  # fmt: skip
-            votes[out] = model._votes(rows.where(out).X)
-        return votes
+    def _judged(self, stages: list[Array], rows: TrainingRows, folds: int) -> Suspicion:
+        """What out-of-sample votes say of the labels, after the number of rounds that explains the labels best."""
+        noise, sources = self._row_noise, rows.weights.sources
+        rates = np.eye(len(self.classes_))[None] if noise is None else noise.rates
+        of = np.zeros(len(rows.labels), dtype=np.intp) if sources is None else sources
+        measure = BaseMeasure(rows.weights.counted, comm=rows.comm)
+        best = min(
+            (calibrated(votes, rows.labels, rates, of, measure) for votes in stages),
+            key=lambda found: found.loss,
+        )
+        p = best.probabilities
+        if noise is None:
+            return Suspicion.without_rates(p, rows.labels, folds)
+        predicted = p.argmax(axis=1)
+        if len(self.classes_) == 2:
+            predicted = (best.votes > 0.0).astype(np.intp)
+        return Suspicion.of(p, predicted, rows.labels, noise, sources, folds)
 
     def _for_fold(self) -> Any:
         """A model like this one, for a part of the rows: as many rounds, and nothing beside the fit."""
@@ -577,9 +551,3 @@ class Fitting(Voting):
             inert_rows=self.n_inert_rows_, groups=groups,
         )  # fmt: skip
         return self
-
-
-def classes_among(rows: TrainingRows, chosen: NDArray[np.bool_]) -> int:
-    """How many classes some of the rows have, over all shards."""
-    counts = np.bincount(rows.labels[chosen], minlength=len(rows.classes))
-    return int(np.count_nonzero(rows.comm.allreduce(counts.astype(np.int64), "sum")))

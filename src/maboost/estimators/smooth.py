@@ -20,8 +20,7 @@ from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
 from maboost.data.holdout import held_out_shares
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
-from maboost.estimators.documentation import documented
-from maboost.estimators.fitting import classes_among
+from maboost.estimators.cross_fit import classes_among
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["SmoothBoostClassifier"]

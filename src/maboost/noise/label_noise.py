@@ -139,12 +139,6 @@ class LabelNoise:
         a, b = float(on_plus @ minus), float(on_plus @ keep)
         return a, b, a + float(on_minus @ (1.0 - minus)), b - float(on_minus @ keep)
 
-    def without_costs(self, p: Array) -> Array:
-        """Probabilities of true classes, from :meth:`true_probabilities`."""
-        plain = p / self.costs
-        shares: Array = plain / plain.sum(axis=1, keepdims=True)
-        return shares
-
     def wrong(self, p: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None) -> Array:
         """The probability that each given label is wrong, from probabilities of true classes."""
         if source is None:
