@@ -217,7 +217,9 @@ def test_no_leaf_may_hold_more_rows_than_there_are():
 
 @pytest.mark.parametrize("caps", [0.0, -1.0, np.nan, [1.0, 0.0], [[2.0, 2.0]]])
 def test_caps_must_be_positive(caps):
-    with pytest.raises(ValueError, match="caps must be positive, one number or one for each row, got"):
+    with pytest.raises(
+        ValueError, match="caps must be positive, one number or one for each row, got"
+    ):
         CappedSimplex(caps)
 
 

@@ -150,7 +150,9 @@ def conic(linear, base, ball, cost=None, upper=math.inf) -> float:
         matrix.append(block.tocsc())
         right.append([0.0, 0.0, base[i]])
         cones.append(clarabel.ExponentialConeT())
-    for i in range(n):  # 2 (q D) >= w^2: ((qD + 1/2), (qD - 1/2), w) in the second-order cone, times sqrt 2
+    for i in range(
+        n
+    ):  # 2 (q D) >= w^2: ((qD + 1/2), (qD - 1/2), w) in the second-order cone, times sqrt 2
         block = sp.lil_matrix((3, 3 * n))
         block[0, 2 * n + i] = block[1, 2 * n + i] = -base[i]
         block[2, i] = -1.0
@@ -270,7 +272,10 @@ def test_an_ensemble_may_be_wrong_on_as_many_rows_as_the_floor_says():
 @given(seeds)
 def test_no_divergence_in_a_ball_exceeds_its_bound(seed):
     rng = np.random.default_rng(seed)
-    ball, regularizer = BALLS[rng.integers(len(BALLS))], REGULARIZERS[rng.integers(len(REGULARIZERS))]
+    ball, regularizer = (
+        BALLS[rng.integers(len(BALLS))],
+        REGULARIZERS[rng.integers(len(REGULARIZERS))],
+    )
     measure, limit = a_measure(rng), ball.divergence_limit()
     highest = min(1.0 / measure.entries.min(), regularizer.upper)
     bound = largest_divergence(regularizer, limit, highest)

@@ -361,7 +361,10 @@ def _without_last(columns: Array, weights: Array) -> Array:
     square = math.fsum(weights * last[:, 0] ** 2)
     if not square > 0.0:
         return columns
-    return columns - last * (np.add.reduce(weights[:, None] * last * columns, axis=0) / square)
+    found: Array = columns - last * (
+        np.add.reduce(weights[:, None] * last * columns, axis=0) / square
+    )
+    return found
 
 
 def _next_damping(damping: float, share: float, gained: float, promised: float) -> float:

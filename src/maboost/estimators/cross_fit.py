@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.data.holdout import places
 from maboost.data.training_rows import TrainingRows
 
 __all__ = ["classes_among", "cross_fitted_votes"]
@@ -43,7 +42,8 @@ def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array
     K, rounds = len(rows.classes), max(model.n_iter_, 1)
     after = sorted({math.ceil(rounds * stage / _STAGES) for stage in range(1, _STAGES + 1)})
     place = [
-        np.minimum((folds * places(rows.X, seed)).astype(np.intp), folds - 1) for seed in _SEEDS
+        np.minimum((folds * rows.table.row_hashes(seed)).astype(np.intp), folds - 1)
+        for seed in _SEEDS
     ]
     splits = [fold for fold in place if _all_remain(rows, fold, folds)]
     if K < 2 or not splits:

@@ -21,6 +21,7 @@ from maboost.data.holdout import held_out_shares
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.cross_fit import classes_among
+from maboost.estimators.documentation import documented
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["SmoothBoostClassifier"]

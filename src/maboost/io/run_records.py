@@ -129,13 +129,17 @@ def _group(name: Any, its: GroupBound) -> dict[str, Any]:
 def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
     with_sources = {"uncertified": float(its.uncertified), "start": float(its.start)}
     of_ball = {} if math.isinf(its.radius) else {"radius": float(its.radius)}
-    return (with_sources if its.uncertified or its.start else {}) | of_ball | {
-        "regularizer": encoder.value(its.regularizer, "regularizer"),
-        "potential": float(its.potential),
-        "width": int(its.width),
-        "floor": float(its.floor),
-        "squares": bool(its.squares),
-    }
+    return (
+        (with_sources if its.uncertified or its.start else {})
+        | of_ball
+        | {
+            "regularizer": encoder.value(its.regularizer, "regularizer"),
+            "potential": float(its.potential),
+            "width": int(its.width),
+            "floor": float(its.floor),
+            "squares": bool(its.squares),
+        }
+    )
 
 
 def read_certificate(written: Fields, n_classes: int, decoder: Decoder) -> Certificate:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from maboost.mirror.ascent import Projection, project_onto
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
+from maboost.mirror.projection import Projected
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["DualPotential", "Hardest"]
