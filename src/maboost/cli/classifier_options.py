@@ -6,11 +6,13 @@ from typing import Any
 
 from maboost.cli import checkpoint_options
 from maboost.cli.console import is_number
-from maboost.cli.words import in_options
+from maboost.cli.words import check_values
 from maboost.data.files import TableError
 from maboost.estimators import BOOSTERS
 
 __all__ = ["booster", "booster_name"]
+
+_LARGEST_SEED = 2**32 - 1
 
 OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
 
@@ -45,11 +47,12 @@ def booster(options: dict[str, Any]) -> Any:
         raise TableError(
             "--jobs 0 is no number of threads: leave it out for all cores, or give 1 or more"
         )
+    if not 0 <= options["seed"] <= _LARGEST_SEED:
+        raise TableError(
+            f"--seed {options['seed']} must be a whole number in the range [0, {_LARGEST_SEED}]"
+        )
     made = BOOSTERS[name](**params)
-    try:
-        made._validate_params()
-    except ValueError as error:
-        raise TableError(in_options(str(error))) from error
+    check_values(made)
     return made
 
 

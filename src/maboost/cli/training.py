@@ -191,7 +191,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
         )
         click.echo(json.dumps(first | found, indent=2))
     else:
-        print_summary(found, certification)
+        print_summary(found, certification, len(model.history_))
     if interrupted:
         raise SystemExit(INTERRUPTED)
 
@@ -421,9 +421,16 @@ class _Job:
                 "them a weight, or leave them out"
             )
         try:
-            return np.array(column.to_pylist(), dtype=float)
+            weights = np.array(column.to_pylist(), dtype=float)
         except (TypeError, ValueError):
             raise TableError(f"--weight-column {name!r} is not a column of numbers") from None
+        if not np.all(np.isfinite(weights)):
+            raise TableError(f"--weight-column {name!r} must hold finite numbers")
+        if not np.any(weights):
+            raise TableError(
+                "--weight-column is 0 in all rows: give some of them a positive weight"
+            )
+        return weights
 
     def _sources(self, column: Any) -> np.ndarray[Any, Any]:
         if column.null_count:
@@ -479,8 +486,9 @@ class _Job:
             try:
                 model.fit(self.X, self.y, **self.fit_options)
             except (ValueError, OSError) as error:
-                raise TableError(in_options(str(error))) from error
-        notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+                raise TableError(in_options(error)) from error
+        warned = [w.message for w in caught if issubclass(w.category, UserWarning)]
+        notes = [in_options(w) if isinstance(w, Warning) else w for w in warned]
         for note in notes:
-            print_lines(f"maboost: {' '.join(in_options(note).split())}", err=True)
+            print_lines(f"maboost: {' '.join(note.split())}", err=True)
         return any(note.startswith("interrupted") for note in notes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from maboost.certification import Certification
 from maboost.cli.console import json_value, print_lines, print_table
-from maboost.cli.words import in_options
+from maboost.estimators.fitting import rounds_done
 from maboost.report.formats import at_most
 
 __all__ = ["print_summary", "summary"]
@@ -68,12 +68,13 @@ def _listed(rates: Any) -> Any:
     return rates.tolist()
 
 
-def print_summary(s: dict[str, Any], certification: Certification | None = None) -> None:
-    """The summary for a person: the bounds on fresh rows first."""
+def print_summary(s: dict[str, Any], certification: Certification | None, done: int) -> None:
+    """The summary for a person, after `done` rounds: the bounds on fresh rows first."""
     if certification is not None:
         print_lines(*str(certification).splitlines(), "")
     rows: list[tuple[str, str]] = []
-    rows.append(("rounds", f"{s['rounds']} ({in_options(s['stopped'])})"))
+    stopped = s["stopped"].replace(rounds_done(done), f"all of --rounds {done} are done")
+    rows.append(("rounds", f"{s['rounds']} ({stopped})"))
     if s["rounds"]:
         of = " (weighted, on given labels)" if "flip_rates" in s else ""
         rows.append(("training error", f"{s['training_error']:.2%}{of}"))

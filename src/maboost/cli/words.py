@@ -1,10 +1,15 @@
-"""What the classifiers say of their parameters, in the words of the command line."""
+"""What the classifiers say of their parameters, by the names of the options of the command line."""
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
-__all__ = ["in_options"]
+from sklearn.utils._param_validation import Interval, make_constraint
+
+from maboost.data.files import TableError
+from maboost.runtime.parameter_errors import Advice, ParameterError, ParameterWarning, Setting
+
+__all__ = ["check_values", "in_options"]
 
 OPTIONS = {
     "booster": "--booster",
@@ -22,60 +27,59 @@ OPTIONS = {
     "n_jobs": "--jobs",
     "noise_rate": "--noise-rate",
     "random_state": "--seed",
+    "sample_domain": "--domain-column",
     "smoothness": "--smoothness",
     "sparsity": "--sparsity",
     "validation_fraction": "--valid",
 }
-_NAMES = "|".join(OPTIONS)
-
-# as scikit-learn tells it; what an option cannot be told to be, such as None, is left out
-_WRONG_VALUE = re.compile(
-    r"The '(\w+)' parameter of \w+ must be (.+?)"
-    r"(?: or None| or a str among .*|, an instance of .*)?\. Got (.+) instead\."
-)
-_PHRASES = [
-    (r"n_estimators=(\d+) rounds are done", r"all of --rounds \1 are done"),
-    (r"early_stopping with validation_fraction=", "--valid "),
-    (
-        r"give X_val and y_val, or another fraction or grouping",
-        "give --valid FILE, or another fraction",
-    ),
-    (r"data passed to `sample_weight`", "--weight-column"),
-    (r"(?<!\w)sample_weight(?!\w)", "--weight-column"),
-    (
-        r"Sample weights must contain at least one non-zero number\.",
-        "--weight-column is 0 in all rows: give some of them a positive weight",
-    ),
-    (r"error_limits names", "--domain-limit names"),
-    (r"(?<!\w)sample_domain(?!\w)", "--domain-column"),
-    (r"(?<!\w)flip_rates(?=,? (?:names|do not|leave|does not|has))", "--flip-rate"),
-    (r"max_bins=(\d+)", r"\1"),
-    (
-        r" \(rare_categories_ lists them\): (.*), or leave out a column that identifies rows",
-        r" ('maboost inspect' lists them): \1, or --drop a column that identifies rows",
-    ),
-    (
-        r"Turn names such as ids into text, or drop the column; subtract",
-        "Take ids as categories by --categorical, or leave them out by --drop; subtract",
-    ),
-    (r"(?<!\S)resume=True", "--resume"),
-    (r"(?<!\S)resume=False", "--no-resume"),
-]
-_NAMED = re.compile(rf"(?<![\w-])({_NAMES})(?:=| (?=was ))")
+ADVICE = {
+    "drop": "--drop",
+    "early_stopping": "",
+    "hold-out": "give --valid FILE, or another fraction",
+    "large integers": "Take ids as categories by --categorical, or leave them out by --drop",
+    "rare categories": "'maboost inspect' lists them",
+    "sample_weight": "--weight-column",
+}
 
 
-def in_options(message: str) -> str:
-    """An error of a classifier in the words of the command line.
+def in_options(told: BaseException) -> str:
+    """An error or a warning of a classifier, by the names of options.
 
-    >>> in_options("n_estimators=5 is less than the 9 rounds of checkpoint='run.ckpt'")
-    "--rounds 5 is less than the 9 rounds of --checkpoint 'run.ckpt'"
-    >>> in_options("The 'n_jobs' parameter of X must be an int or None. Got 0.5 instead.")
-    '--jobs 0.5 must be a whole number'
+    >>> in_options(ParameterError(Setting("n_estimators", 5), " is less than the 9 rounds done"))
+    '--rounds 5 is less than the 9 rounds done'
     """
-    wrong = _WRONG_VALUE.fullmatch(message)
-    if wrong and wrong[1] in OPTIONS:
-        what = wrong[2].replace("an int", "a whole number").replace("a float", "a number")
-        return f"{OPTIONS[wrong[1]]} {wrong[3]} must be {what}"
-    for pattern, words in _PHRASES:
-        message = re.sub(pattern, words, message)
-    return _NAMED.sub(lambda found: f"{OPTIONS[found[1]]} ", message)
+    if isinstance(told, ParameterError | ParameterWarning):
+        return told.message.with_names(_option)
+    return str(told)
+
+
+def _option(part: Setting | Advice) -> str:
+    if isinstance(part, Advice):
+        return ADVICE.get(part.name, part.text)
+    if part.name == "resume":
+        return "--resume" if part.value else "--no-resume"
+    if part.name == "max_bins":  # no option sets it
+        return str(part.value)
+    option = OPTIONS.get(part.name)
+    if option is None:
+        return str(part)
+    return f"{option} {part.value!r}" if part.has_value else option
+
+
+def check_values(model: Any) -> None:
+    """Refuse values that the parameters of a classifier cannot have, by their options.
+
+    >>> from maboost import SmoothBoostClassifier
+    >>> try:
+    ...     check_values(SmoothBoostClassifier(n_estimators=0))
+    ... except TableError as error:
+    ...     print(error)
+    --rounds 0 must be a whole number in the range [1, inf)
+    """
+    for name, value in model.get_params(deep=False).items():
+        constraints = model._parameter_constraints[name]
+        ranges = [c for c in constraints if isinstance(c, Interval)]
+        allowed = any(make_constraint(c).is_satisfied_by(value) for c in constraints)
+        if ranges and not allowed:
+            what = str(ranges[0]).replace("an int", "a whole number").replace("a float", "a number")
+            raise TableError(f"{OPTIONS[name]} {value!r} must be {what}")

@@ -24,6 +24,7 @@ from maboost.data.frames import (
 from maboost.data.labels import is_missing
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
 from maboost.runtime.encoding import decoded, encoded
+from maboost.runtime.parameter_errors import Advice, ParameterWarning, Setting
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -249,7 +250,7 @@ def categorical_mask(
     return mask
 
 
-class RareCategoriesWarning(UserWarning):
+class RareCategoriesWarning(ParameterWarning):
     """A column has more categories than `max_bins`, so the rare ones share a bin.
 
     >>> import warnings
@@ -298,12 +299,13 @@ def warn_of_rare(rare: dict[Any, list[Any]], max_bins: int, stacklevel: int) -> 
     shown = columns[:_MOST_WARNED]
     if len(columns) > len(shown):
         shown.append(f"and so on in {len(columns) - len(shown)} more columns")
-    warnings.warn(
-        f"more categories than max_bins={max_bins}: {'; '.join(shown)} (rare_categories_ lists them): "
-        "group categories that belong together, or leave out a column that identifies rows",
-        RareCategoriesWarning,
-        stacklevel=stacklevel,
-    )
+    warning = RareCategoriesWarning(
+        "more categories than ", Setting("max_bins", max_bins), f": {'; '.join(shown)} (",
+        Advice("rare categories", "rare_categories_ lists them"),
+        "): group categories that belong together, or ", Advice("drop", "leave out"),
+        " a column that identifies rows",
+    )  # fmt: skip
+    warnings.warn(warning, stacklevel=stacklevel)
 
 
 def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maboost.data.frames import frame_columns
 from maboost.runtime.communicator import Communicator, SerialCommunicator
+from maboost.runtime.parameter_errors import Advice, ParameterWarning
 
 __all__ = [
     "EXACT",
@@ -80,10 +81,10 @@ def warn_of_columns(names: list[Any]) -> None:
     if not names:
         return
     shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-    warnings.warn(
+    warning = ParameterWarning(
         f"{'columns' if len(names) > 1 else 'column'} {shown} of X: some whole numbers are beyond 2**53, and "
-        "are rounded to floats, so that different ones may become equal. Turn names such as ids into text, or "
-        "drop the column; subtract an offset from times and other quantities",
-        UserWarning,
-        stacklevel=2,
+        "are rounded to floats, so that different ones may become equal. ",
+        Advice("large integers", "Turn names such as ids into text, or drop the column"),
+        "; subtract an offset from times and other quantities",
     )
+    warnings.warn(warning, stacklevel=2)

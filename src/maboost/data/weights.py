@@ -22,6 +22,7 @@ from maboost.runtime.communicator import (
     reproducible_sum,
     sums_by_code,
 )
+from maboost.runtime.parameter_errors import Advice, ParameterError, Setting
 
 __all__ = ["InertRowsWarning", "RowWeights", "distinct_sources", "distinct_values", "row_weights"]
 
@@ -135,7 +136,9 @@ def row_weights(
         positive &= factors > 0.0
         top_scaled = _largest(scaled, comm)
         if not top_scaled > 0.0:
-            raise ValueError(f"class_weight={class_weight!r} leaves no row with positive weight")
+            raise ParameterError(
+                Setting("class_weight", class_weight), " leaves no row with positive weight"
+            )
         scaled, top = scaled / top_scaled, top * top_scaled
     kept = scaled >= _SMALLEST_SHARE
     underflowed = global_count(int(np.sum(positive & ~kept)), comm)
@@ -198,21 +201,23 @@ def _noise_of_sources(
 def _rates_of_sources(flip_rates: Any, names: list[Any]) -> list[Any]:
     """The rates of each of these sources."""
     if not isinstance(flip_rates, Mapping):
-        raise ValueError(
-            f"flip_rates={flip_rates!r} must be a dict by source here, such as {{'scraped': 0.4, 'audited': "
-            "0.0}; a value is a rate, a dict by class or a matrix"
+        raise ParameterError(
+            Setting("flip_rates", flip_rates),
+            " must be a dict by source here, such as {'scraped': 0.4, 'audited': 0.0}; a value is a rate, a "
+            "dict by class or a matrix",
         )
     unnamed = [name for name in names if name not in flip_rates]
     if unnamed:
-        raise ValueError(
-            f"sample_domain has {unnamed[0]!r}, which flip_rates does not name: give it a rate, 0.0 for a source "
-            "whose labels are right"
-        )
+        raise ParameterError(
+            Setting("sample_domain"), f" has {unnamed[0]!r}, which ", Setting("flip_rates"),
+            " does not name: give it a rate, 0.0 for a source whose labels are right",
+        )  # fmt: skip
     unknown = sorted(set(flip_rates) - set(names), key=str)
     if unknown:
-        raise ValueError(
-            f"flip_rates names {unknown[0]!r}, which is no source in sample_domain; the sources are {names!r}"
-        )
+        raise ParameterError(
+            Setting("flip_rates"), f" names {unknown[0]!r}, which is no source in ",
+            Setting("sample_domain"), f"; the sources are {names!r}",
+        )  # fmt: skip
     return [flip_rates[name] for name in names]
 
 
@@ -232,10 +237,10 @@ def _costs(
     _class_factors(y, weight, class_weight, comm)  # checks it
     costs = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
     if not np.all(costs > 0.0):
-        raise ValueError(
-            f"class_weight={class_weight!r} with flip_rates must be above 0 for both classes, since rows of "
-            "each given label may truly be of either"
-        )
+        raise ParameterError(
+            Setting("class_weight", class_weight), " with ", Setting("flip_rates"),
+            " must be above 0 for both classes, since rows of each given label may truly be of either",
+        )  # fmt: skip
     return costs
 
 
@@ -248,10 +253,11 @@ def _noise_factors(
         return None, None if class_weight is None else _class_factors(y, weight, class_weight, comm)
     rates = transition_matrix(flip_rates, classes)
     if len(classes) > 2 and class_weight is not None:
-        raise ValueError(
-            f"class_weight={class_weight!r} with flip_rates needs two classes, and y has {len(classes)}: the "
-            "weights of true classes cannot be those of given labels; choose by predict_proba instead"
-        )
+        raise ParameterError(
+            Setting("class_weight", class_weight), " with ", Setting("flip_rates"),
+            f" needs two classes, and y has {len(classes)}: the weights of true classes cannot be those of "
+            "given labels; choose by predict_proba instead",
+        )  # fmt: skip
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)  # others have no weight
     totals = sums_by_code(codes, weight, len(classes), comm)
     squares = reproducible_sum(weight * weight, comm)
@@ -271,10 +277,10 @@ def _given(X: Any, y: NDArray[Any], sample_weight: Any, comm: Communicator) -> A
     weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
     if np.any(weight < 0.0):
         at = int(np.argmin(weight))
-        raise ValueError(
-            f"Negative values in data passed to `sample_weight`: {float(weight[at])!r} at row {at}; "
-            "weights must be at least 0"
-        )
+        raise ParameterError(
+            "Negative values in ", Advice("sample_weight", "data passed to `sample_weight`"),
+            f": {float(weight[at])!r} at row {at}; weights must be at least 0",
+        )  # fmt: skip
     return weight
 
 
@@ -294,9 +300,9 @@ def distinct_sources(sources: NDArray[Any], comm: Communicator) -> NDArray[Any]:
     try:
         return distinct_values(sources, comm)
     except TypeError as error:
-        raise ValueError(
-            f"sample_domain has names that have no order among them ({error}): make them all text or all "
-            "numbers"
+        raise ParameterError(
+            Setting("sample_domain"),
+            f" has names that have no order among them ({error}): make them all text or all numbers",
         ) from None
 
 
@@ -318,9 +324,10 @@ def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Comm
     there = classes.tolist()
     unknown, unnamed = set(class_weight) - set(there), set(there) - set(class_weight)
     if unknown and unnamed:  # a fold may lack a rare class; but this looks like another spelling
-        raise ValueError(
-            f"class_weight names {sorted(unknown, key=str)!r}, which are not in y, and not "
-            f"{sorted(unnamed, key=str)!r}, which are"
+        raise ParameterError(
+            Setting("class_weight"),
+            f" names {sorted(unknown, key=str)!r}, which are not in y, and not "
+            f"{sorted(unnamed, key=str)!r}, which are",
         )
     given = [class_weight.get(c, 1.0) for c in there]
     factors = np.array([float(f) if isinstance(f, Real) else np.nan for f in given])

@@ -28,6 +28,7 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.regularizers import Regularizer
 from maboost.noise.estimation import flip_rates_from_trusted
 from maboost.noise.rates import EstimatedRates
+from maboost.runtime.parameter_errors import ParameterError, Setting
 
 __all__ = ["CombinedBoostClassifier"]
 
@@ -196,9 +197,10 @@ class CombinedBoostClassifier(BoostingClassifier):
         if self.flip_rates is None:
             return None, None
         if sample_domain is None:
-            raise ValueError(
-                f"flip_rates={self.flip_rates!r} are by source here, but fit got no sample_domain"
-            )
+            raise ParameterError(
+                Setting("flip_rates", self.flip_rates),
+                " are by source here, but fit got no ", Setting("sample_domain"),
+            )  # fmt: skip
         refuse_missing(sample_domain, "sample_domain", "sources")
         rates, sources = self.flip_rates, np.asarray(sample_domain)
         if estimated:
@@ -305,12 +307,13 @@ class CombinedBoostClassifier(BoostingClassifier):
     def _check_names(found: set[Any], named: set[Any]) -> None:
         missing = sorted(found - named, key=str)
         if missing:
-            raise ValueError(
-                f"sample_domain has {missing!r}, which error_limits does not name; give each a limit "
-                "in (0, 1), or None for a primary source"
-            )
+            raise ParameterError(
+                Setting("sample_domain"), f" has {missing!r}, which ", Setting("error_limits"),
+                " does not name; give each a limit in (0, 1), or None for a primary source",
+            )  # fmt: skip
         empty = sorted(named - found, key=str)
         if empty:
-            raise ValueError(
-                f"error_limits names {empty!r}, but no row of positive weight is there to train on"
+            raise ParameterError(
+                Setting("error_limits"),
+                f" names {empty!r}, but no row of positive weight is there to train on",
             )

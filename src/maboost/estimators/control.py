@@ -26,6 +26,7 @@ from maboost.data.training_rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import change_message, described
+from maboost.runtime.parameter_errors import Message
 
 try:  # scikit-learn 1.9 and later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -91,13 +92,17 @@ def fixed_parameters(model: Any) -> dict[str, str]:
     return {name: described(value) for name, value in params.items() if name not in _FREE}
 
 
-def parameter_changes(old: dict[str, str], new: dict[str, str]) -> str:
-    """Which of these descriptions have changed, in words; empty if none."""
-    return ", ".join(
+def parameter_changes(old: dict[str, str], new: dict[str, str]) -> Message | None:
+    """Which of these descriptions have changed, in words; None if none."""
+    changes = [
         change_message(name, old[name], new[name])
         for name in new
         if name in old and old[name] != new[name]
-    )
+    ]
+    if not changes:
+        return None
+    more = [part for change in changes[1:] for part in (", ", change)]
+    return Message(changes[0], *more)
 
 
 class Score:

@@ -56,12 +56,13 @@ from maboost.runtime.communicator import (
     reproducible_sum,
     sums_by_code,
 )
+from maboost.runtime.parameter_errors import Advice, ParameterError, Setting
 from maboost.runtime.threads import Threads, available_threads
 
 if TYPE_CHECKING:
     from maboost.io.checkpoint import Checkpoint
 
-__all__ = ["Fitting", "Sources"]
+__all__ = ["Fitting", "Sources", "rounds_done"]
 
 Array = NDArray[np.float64]
 
@@ -232,10 +233,11 @@ class Fitting(Voting):
         )
         held, left = global_count(int(out.sum()), rows.comm), classes_among(rows, ~out)
         if not held or left < classes:
-            raise ValueError(
-                f"early_stopping with validation_fraction={fraction!r} holds out {held} of "
-                f"{rows.count} rows and leaves {left} of {classes} classes to train on; "
-                "give X_val and y_val, or another fraction or grouping"
+            raise ParameterError(
+                Advice("early_stopping", "early_stopping with "),
+                Setting("validation_fraction", fraction),
+                f" holds out {held} of {rows.count} rows and leaves {left} of {classes} classes to train on; ",
+                Advice("hold-out", "give X_val and y_val, or another fraction or grouping"),
             )
         self._seed = seed
         return rows.where(~out), self._watch(rows.where(out))
@@ -381,7 +383,7 @@ class Fitting(Voting):
     def _reason_to_stop(self, record: Record, stops: list[Stop]) -> str | None:
         reasons = [reason for stop in stops if (reason := stop(record))]
         if not reasons and record.round >= self._most_rounds:
-            reasons = [f"n_estimators={self._most_rounds} rounds are done"]
+            reasons = [rounds_done(self._most_rounds)]
         return reasons[0] if reasons else None
 
     def _so_far(self) -> dict[str, Any]:
@@ -551,3 +553,8 @@ class Fitting(Voting):
             inert_rows=self.n_inert_rows_, groups=groups,
         )  # fmt: skip
         return self
+
+
+def rounds_done(count: int) -> str:
+    """Return why a fit of all its rounds has stopped."""
+    return f"n_estimators={count} rounds are done"

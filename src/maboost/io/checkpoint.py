@@ -45,13 +45,14 @@ from maboost.learners.tree.learner import TreeHypothesis
 from maboost.mirror.parameters import change_message, described
 from maboost.runtime.atomic_files import remove_parts, whole_file
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
+from maboost.runtime.parameter_errors import Message, ParameterError, Setting
 
 __all__ = ["Checkpoint", "CheckpointError", "Stored"]
 
 FORMAT = "maboost checkpoint"
 SCHEMA = 6
 
-_ADVICE = "Give another path, or resume=False to begin anew"
+_ADVICE = "Give another path, or ", Setting("resume", False), " to begin anew"
 _FREE_OF_LEARNER = (
     "base",
     "threads",
@@ -64,9 +65,10 @@ _ROWS = {
 }
 _KEYS = 624  # words of the Mersenne twister
 _LARGEST = 1e100
+_LONGEST = 2000  # characters of what has changed
 
 
-class CheckpointError(ValueError):
+class CheckpointError(ParameterError):
     """A file that is no checkpoint, a damaged one, or one of another version or of another fit.
 
     A fit with ``resume=True`` raises nothing else about the content of the file, whoever wrote it.
@@ -177,7 +179,7 @@ class Checkpoint:
         if not changed:
             return
         name, was, now = changed[0]
-        what = _ROWS.get(name)
+        what: str | Message | None = _ROWS.get(name)
         if what is not None:  # the weights of rows follow from the flip rates too
             old_rates = {k: v for k, v in stored.parameters.items() if k == "flip_rates"}
             what = parameter_changes(old_rates, self.parameters) or what
@@ -185,18 +187,20 @@ class Checkpoint:
             what = parameter_changes(stored.parameters, self.parameters)
         raise self._of_another_fit(what or change_message(name, was, now))
 
-    def _of_another_fit(self, what: str) -> CheckpointError:
-        told = shortened(what, 2000)
-        return CheckpointError(f"checkpoint={self.path!r} is of another fit: {told}. {_ADVICE}")
+    def _of_another_fit(self, what: str | Message) -> CheckpointError:
+        told = what if len(str(what)) <= _LONGEST else shortened(str(what), _LONGEST)
+        path = Setting("checkpoint", self.path)
+        return CheckpointError(path, " is of another fit: ", told, ". ", *_ADVICE)
 
     def _repeat(self, stored: Rounds) -> None:
         """Repeat the rounds of a checkpoint, and go on where they end."""
         model, run, done = self.model, self.run, len(stored.history)
         if model._most_rounds < done:
             raise CheckpointError(
-                f"n_estimators={model._most_rounds} is less than the {done} rounds of "
-                f"checkpoint={self.path!r}; with resume=True it is the total number of rounds"
-            )
+                Setting("n_estimators", model._most_rounds), f" is less than the {done} rounds of ",
+                Setting("checkpoint", self.path), "; with ", Setting("resume", True),
+                " it is the total number of rounds",
+            )  # fmt: skip
         for t in range(done):
             try:
                 round = stored.repeat(t, run)
@@ -437,8 +441,9 @@ def _naming(path: str) -> Iterator[None]:
     except ModelFormatError as error:
         told = str(error).replace("model file", "checkpoint")
         raise CheckpointError(
-            f"checkpoint={path!r} cannot be used: {told}. Remove it, or set resume=False, to begin anew"
-        ) from None
+            Setting("checkpoint", path), f" cannot be used: {told}. Remove it, or set ",
+            Setting("resume", False), ", to begin anew",
+        ) from None  # fmt: skip
     except OSError as error:
         said = error.strerror or str(error)
         raise OSError(error.errno or 0, f"checkpoint={path!r}: {said}") from error
@@ -449,8 +454,10 @@ def _check_place(path: str) -> None:
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise ValueError(f"checkpoint={path!r} lies in a folder that does not exist: {folder!r}")
+        raise ParameterError(
+            Setting("checkpoint", path), f" lies in a folder that does not exist: {folder!r}"
+        )
     if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        raise ValueError(f"checkpoint={path!r} is no file: give the path of a file")
+        raise ParameterError(Setting("checkpoint", path), " is no file: give the path of a file")
     with _naming(path), tempfile.TemporaryFile(dir=folder):
         pass

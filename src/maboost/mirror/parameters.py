@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from maboost.runtime.parameter_errors import Message, Setting
+
 __all__ = ["Component", "change_message", "described"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -60,12 +62,12 @@ def described(value: Any) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def change_message(name: str, was: str, now: str) -> str:
+def change_message(name: str, was: str, now: str) -> Message:
     """Return a message about a changed parameter; hashes of arrays are left out, since they tell a reader nothing.
 
-    >>> change_message("depth", "3", "2")
+    >>> str(change_message("depth", "3", "2"))
     'depth was 3 and is now 2'
     """
     if "array(" in was or "array(" in now:
-        return f"{name} has changed"
-    return f"{name} was {was} and is now {now}"
+        return Message(Setting(name), " has changed")
+    return Message(Setting(name), f" was {was} and is now {now}")

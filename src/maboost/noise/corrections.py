@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maboost.learners.tree.predictor import simplex_rows
 from maboost.noise.rates import EstimatedRates
+from maboost.runtime.parameter_errors import ParameterError, Setting
 
 __all__ = ["corrected_probabilities", "label_weights", "probability_wrong", "transition_matrix"]
 
@@ -77,8 +78,9 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
     elif isinstance(flip_rates, Mapping):
         unknown = sorted(set(flip_rates) - set(names), key=str)
         if unknown:
-            raise ValueError(
-                f"flip_rates names {unknown[0]!r}, which is no class; the classes are {names!r}"
+            raise ParameterError(
+                Setting("flip_rates"),
+                f" names {unknown[0]!r}, which is no class; the classes are {names!r}",
             )
         T = spread_evenly([_rate(flip_rates.get(name, 0.0), name) for name in names])
     elif isinstance(flip_rates, Real) and not isinstance(flip_rates, bool):
@@ -86,14 +88,16 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
     else:
         T = _matrix(flip_rates, K)
     if K == 2 and T[0, 1] + T[1, 0] >= 1.0:
-        raise ValueError(
-            f"flip_rates={flip_rates!r} leave nothing to learn: the rates of the two classes add up to "
-            f"{T[0, 1] + T[1, 0]:g}, and must add up to less than 1"
+        raise ParameterError(
+            Setting("flip_rates", flip_rates),
+            " leave nothing to learn: the rates of the two classes add up to "
+            f"{T[0, 1] + T[1, 0]:g}, and must add up to less than 1",
         )
     if K > 1 and np.linalg.svd(T, compute_uv=False)[-1] < _SINGULAR:
-        raise ValueError(
-            f"flip_rates={flip_rates!r} leave nothing to learn: their matrix is singular, so that different "
-            "true classes lead to the same given labels"
+        raise ParameterError(
+            Setting("flip_rates", flip_rates),
+            " leave nothing to learn: their matrix is singular, so that different true classes lead to the "
+            "same given labels",
         )
     return T
 

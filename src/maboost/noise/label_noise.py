@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maboost.learners.tree.predictor import simplex_rows
 from maboost.noise.corrections import true_probabilities, weights_of_labels, wrong_given
+from maboost.runtime.parameter_errors import ParameterError, ParameterWarning, Setting
 
 __all__ = ["LabelNoise", "PrevalenceWarning", "balanced_costs", "true_prevalence"]
 
@@ -21,7 +22,7 @@ _EDGE = 0.01  # probabilities this close to 0 or 1 are compressed instead of cli
 _DEVIATIONS = 5.0  # standard errors of a prevalence that sampling explains
 
 
-class PrevalenceWarning(UserWarning):
+class PrevalenceWarning(ParameterWarning):
     """The share of a given label is at odds with the flip rates, within its sampling error."""
 
 
@@ -205,19 +206,19 @@ def true_prevalence(
     at = int(np.argmax(outside - _DEVIATIONS * error))
     name = at if classes is None else classes[at]
     if outside[at] > _DEVIATIONS * error[at] + 1e-9:
-        raise ValueError(
-            f"flip_rates do not fit the labels: given labels have the shares {given.round(4).tolist()}, and "
+        raise ParameterError(
+            Setting("flip_rates"),
+            f" do not fit the labels: given labels have the shares {given.round(4).tolist()}, and "
             f"under these rates class {name!r} would have the share {found[at]:.4f} of the true ones, by more than "
-            "sampling explains: check the rates, and which class is which"
+            "sampling explains: check the rates, and which class is which",
         )
     if outside[at] > 1e-9:
-        warnings.warn(
-            f"given labels have the shares {given.round(4).tolist()}, with which flip_rates leave class "
-            f"{name!r} the "
-            f"share {found[at]:.4f} of the true ones; {nearest[at]:.4f} is used",
-            PrevalenceWarning,
-            stacklevel=2,
+        warning = PrevalenceWarning(
+            f"given labels have the shares {given.round(4).tolist()}, with which ",
+            Setting("flip_rates"),
+            f" leave class {name!r} the share {found[at]:.4f} of the true ones; {nearest[at]:.4f} is used",
         )
+        warnings.warn(warning, stacklevel=2)
     return nearest
 
 
