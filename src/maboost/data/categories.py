@@ -1,4 +1,4 @@
-"""Tables with text, categories and missing values, as numbers that the trees can bin."""
+"""Encoding of tables with text, categories and missing values as numbers."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_MOST_WARNED = 5  # columns that a warning names
+_MOST_WARNED = 5  # columns named in a warning
 
 
 @dataclass
 class CategoryCodes:
-    """Replaces the text and categorical columns of a data frame by codes.
+    """Encoder of the text and categorical columns of a data frame as codes.
 
-    Missing values and categories that were not there at the fit become NaN. Without `dtypes` every
-    table is left as it is.
+    Missing values and categories that did not occur at the fit become NaN. Without `dtypes` every
+    table is left unchanged.
 
     Attributes
     ----------
     categories : dict
-        By column the categories that occurred at the fit, in the order of their codes.
+        The categories of each column at the fit, in the order of their codes.
     dtypes : dict or None
-        By column the name of the dtype at the fit; empty if that was no data frame.
+        The name of each column's dtype at the fit; empty if that was not a data frame.
     """
 
     categories: dict[Any, list[Any]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class CategoryCodes:
 
     @classmethod
     def of(cls, X: Any, comm: Communicator | None = None) -> CategoryCodes:
-        """The categories of a data frame's columns over all shards; none for anything else."""
+        """Return the encoder for the columns of a data frame over all shards; for anything else, one without columns."""
         frame = as_frame(as_table(X))
         if frame is None:
             return cls(dtypes={})
@@ -82,14 +82,14 @@ class CategoryCodes:
         )
 
     def of_columns(self, names: list[Any]) -> CategoryCodes:
-        """The same for some of the columns."""
+        """Return the encoder for some of the columns."""
         if not self.dtypes:
             return self
         held = {name: c for name, c in self.categories.items() if name in names}
         return CategoryCodes(held, {name: self.dtypes[name] for name in names})
 
     def applied(self, X: Any) -> Any:
-        """The table in numbers: a frame of the same library, or `X` itself if it is in numbers."""
+        """Return the table as numbers: a frame of the same library, or `X` itself if it has only numbers."""
         if self.dtypes is None:
             return X
         X = as_table(X)
@@ -99,7 +99,7 @@ class CategoryCodes:
         names, fitted = frame.columns, list(self.dtypes)
         if fitted and names != fitted:
             if all(isinstance(name, str) for name in [*names, *fitted]):
-                return X  # scikit-learn's check of feature names says what is wrong
+                return X  # scikit-learn's check of feature names explains the error
             if len(names) != len(fitted):
                 raise ValueError(f"X has {len(names)} columns, but had {len(fitted)} at the fit")
         changed = []
@@ -110,7 +110,7 @@ class CategoryCodes:
         return frame.with_columns(*changed).to_native() if changed else X
 
     def _numbers(self, name: Any, column: Series[Any], fitted: Any) -> Array | None:
-        """The column that had the name `fitted` at the fit in numbers; None if it is in numbers."""
+        """Return the codes of a column that had the name `fitted` at the fit; None if it has only numbers."""
         if is_category(column) != (fitted in self.categories):
             if column.null_count() == len(column):
                 return np.full(len(column), np.nan)
@@ -124,7 +124,7 @@ class CategoryCodes:
         return as_floats(name, column)
 
     def _of_array(self, X: Any) -> Any:
-        """An array in numbers. Values that are text or objects may be those of a frame, by position."""
+        """Return an array as numbers. Its text or objects may be those of a frame's columns, by position."""
         _refuse_unreadable(X)
         values = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUS"
         if self.categories:
@@ -136,40 +136,40 @@ class CategoryCodes:
                 "data frame with the same columns"
             )
         for j in range(X.shape[1] if values else 0):
-            self._array_column(X, j, None)  # an error names the column
+            self._array_column(X, j, None)  # raises an error that names the column
         return X
 
     def _array_column(self, X: NDArray[Any], j: int, fitted: Any) -> Array:
-        """The column that had the name `fitted` at the fit in numbers."""
+        """Return the numbers of a column that had the name `fitted` at the fit."""
         if fitted in self.categories:
             return _coded_values(fitted, X[:, j].tolist(), self.categories[fitted])
         try:
             return X[:, j].astype(np.float64)
         except ValueError as error:
             raise ValueError(
-                f"column {j} of X is not all numbers ({error}): pass a data frame, whose text columns "
+                f"column {j} of X is not numeric ({error}): pass a data frame, whose text columns "
                 "are categories (some wrappers turn one into an array)"
             ) from None
 
 
 def _refuse_unreadable(X: Any) -> None:
-    """Raise ValueError for arrays that scikit-learn's check would take for other numbers than they are."""
+    """Raise ValueError for arrays whose values scikit-learn's check would silently change."""
     kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
     if kind in ("m", "M"):
         raise ValueError(
-            f"X has dtype {X.dtype}, which is no number: turn dates and times into numbers, such as a year "
+            f"X has dtype {X.dtype}, which is not numeric: turn dates and times into numbers, such as a year "
             "and a month"
         )
     if kind and np.ma.is_masked(X):
         raise ValueError(
-            f"X has {int(np.ma.getmaskarray(X).sum())} masked values, which would be read as if they were not: give "
+            f"X has {int(np.ma.getmaskarray(X).sum())} masked values, whose mask would be ignored: give "
             "NaN where values are missing, as X.astype(float).filled(np.nan) does"
         )
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a column of one shard holds: its dtype, its categories in order, where there are any."""
+    """The kind of a column on one shard: its dtype, its categories, and their order if there is one."""
 
     dtype: str
     values: list[Any] | None
@@ -184,39 +184,39 @@ class _Kind:
 
     @classmethod
     def together(cls, name: Any, shards: list[_Kind]) -> _Kind:
-        """The same over all shards; one where nothing but missing values are has no say."""
-        told = [kind for kind in shards if not kind.vacant] or shards
-        first = told[0]
-        if any(k.values is None or k.order != first.order for k in told):
-            if any(k.values is not None for k in told):
-                other = next(k for k in told if (k.dtype, k.order) != (first.dtype, first.order))
+        """Return the kind over all shards; shards on which the column has only missing values are ignored."""
+        filled = [kind for kind in shards if not kind.vacant] or shards
+        first = filled[0]
+        if any(k.values is None or k.order != first.order for k in filled):
+            if any(k.values is not None for k in filled):
+                other = next(k for k in filled if (k.dtype, k.order) != (first.dtype, first.order))
                 raise ValueError(
                     f"column {name!r} is {first.dtype} in one partition and {other.dtype} in another, "
                     "or its categories have another order there: give it one dtype"
                 )
             return first
-        values = {value for kind in told for value in kind.values or []}
+        values = {value for kind in filled for value in kind.values or []}
         return cls(first.dtype, in_order(values, first.order), first.order, first.vacant)
 
 
 def _gathered_kinds(here: dict[Any, _Kind], comm: Communicator) -> list[dict[Any, _Kind]]:
-    """The kinds of the columns of every shard, by rank."""
+    """Return the kinds of the columns of every shard, by rank."""
     if comm.size == 1:
         return [here]
-    told: dict[Any, Any] = {}
+    contents: dict[Any, Any] = {}
     for name, kind in here.items():
         try:
-            told[name] = encoded((kind.dtype, kind.values, kind.order, kind.vacant))
+            contents[name] = encoded((kind.dtype, kind.values, kind.order, kind.vacant))
         except TypeError as error:
             raise ValueError(f"the categories of column {name!r}: {error}") from None
     return [
         {name: _Kind(*decoded(content)) for name, content in shard.items()}
-        for shard in gathered_objects(told, comm)
+        for shard in gathered_objects(contents, comm)
     ]
 
 
 def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
-    """By column of text or categories those that occur, and their declared order if they have one."""
+    """Return the categories that occur in each column of text or categories, and their declared order if any."""
     frame = as_frame(X)
     if frame is None:
         return {}
@@ -228,7 +228,7 @@ def categories_of(X: Any) -> dict[Any, tuple[list[Any], list[Any] | None]]:
 def categorical_mask(
     categorical_features: Any, codes: CategoryCodes, names: Any, columns: int
 ) -> NDArray[np.bool_]:
-    """Which columns are categorical, from the parameter `categorical_features`."""
+    """Return which columns are categorical, from the parameter `categorical_features`."""
     mask = np.zeros(columns, dtype=bool)
     dtypes = codes.dtypes or {}
     coded = {name: j for j, name in enumerate(dtypes) if name in codes.categories}
@@ -267,12 +267,12 @@ class RareCategoriesWarning(ParameterWarning):
 def rare_categories(
     rare: dict[int, Array], codes: CategoryCodes, names: Any
 ) -> dict[Any, list[Any]]:
-    """The categories that share a bin, by the name of their column, or its position if it has none.
+    """Return the categories that share a bin, by the name of their column, or by its position if it has no name.
 
     Parameters
     ----------
     rare : dict
-        By position of the column the codes of these categories.
+        The codes of these categories, by position of the column.
     codes : CategoryCodes
     names : sequence or None
         The names of all columns.
@@ -288,7 +288,7 @@ def rare_categories(
 
 
 def warn_of_rare(rare: dict[Any, list[Any]], max_bins: int, stacklevel: int) -> None:
-    """Warn of columns whose rare categories, as :func:`rare_categories` returns them, share a bin."""
+    """Warn of columns whose rare categories share a bin, as :func:`rare_categories` returns them."""
     if not rare:
         return
     columns = [
@@ -309,7 +309,7 @@ def warn_of_rare(rare: dict[Any, list[Any]], max_bins: int, stacklevel: int) -> 
 
 
 def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
-    """The positions of columns that are given by a mask, names or positions."""
+    """Return the positions of columns given by a mask, names or positions."""
     if chosen.dtype == bool:
         if chosen.shape != (columns,):
             raise ValueError(
@@ -328,7 +328,7 @@ def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
         at = named.get(column, column)
         if not isinstance(at, int) or not -columns <= at < columns:
             raise ValueError(
-                f"categorical_features names column {column!r}, which X has not; X has "
+                f"categorical_features names column {column!r}, which is not in X; X has "
                 f"{columns} columns"
             )
         positions.append(at)
@@ -336,7 +336,7 @@ def _chosen(chosen: NDArray[Any], names: Any, columns: int) -> list[int]:
 
 
 def in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
-    """Categories in a declared order, otherwise sorted."""
+    """Return the categories in a declared order, otherwise sorted."""
     if order is not None:
         return sorted(
             values, key={category: code for code, category in enumerate(order)}.__getitem__
@@ -345,7 +345,7 @@ def in_order(values: Iterable[Any], order: list[Any] | None) -> list[Any]:
 
 
 def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
-    """The codes of a column's values; NaN where they are missing or no category."""
+    """Return the codes of a column's values; NaN for missing values and unknown categories."""
     import narwhals.stable.v2 as nw
 
     values = distinct_texts(name, column)
@@ -359,7 +359,7 @@ def _coded(name: Any, column: Series[Any], categories: list[Any]) -> Array:
 
 
 def _coded_values(name: Any, values: list[Any], categories: list[Any]) -> Array:
-    """The same of values out of an array, which has no dtype to say whether they are text."""
+    """Return the codes of values from an array, which has no dtype for text."""
     code = {category: float(i) for i, category in enumerate(categories)}
     if all(isinstance(category, str) for category in categories):
         for value in values:

@@ -1,4 +1,4 @@
-"""From what a user calls weights to the base measure of a run."""
+"""The base measure of a run from the user's weights."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["InertRowsWarning", "RowWeights", "distinct_sources", "distinct_value
 
 Array = NDArray[np.float64]
 
-# Below this share of the largest weight a row cannot move any sum, and the square of its largest
-# density, 1/D**2, would come near overflow.
+# A row below this share of the largest weight cannot change any sum, and the square of its largest
+# density, 1/D**2, would nearly overflow.
 _SMALLEST_SHARE = 1e-100
 
 
@@ -57,15 +57,15 @@ class RowWeights:
     scaled : array over kept rows
         Their weights divided by the largest: the base measure in some unit.
     shown : array over kept rows
-        Their weights as a learner should see them: the user's own unless those would overflow.
+        Their weights as a learner should see them: the user's own unless these would overflow.
     inert : int
-        Rows left out, over all shards.
+        The number of rows left out, over all shards.
     noise : LabelNoise, optional
-        What `flip_rates` say of the labels; the weights have those of given labels in them.
+        The noise model of `flip_rates`; the weights include the factors of given labels.
     sources : integer array over kept rows, optional
-        The number of each row's source in `noise`, where flip rates are by source.
+        The number of each row's source in `noise`, if flip rates are by source.
     repeats : array over kept rows, optional
-        The weights without those of given labels; see `counted`.
+        The weights without the factors of given labels; see `counted`.
     """
 
     kept: NDArray[np.bool_]
@@ -78,18 +78,18 @@ class RowWeights:
 
     @property
     def counted(self) -> Array:
-        """The weights that say how often a row is repeated: weights of labels repeat no row."""
+        """The weights that say how often a row is repeated: factors of labels repeat no row."""
         return self.scaled if self.repeats is None else self.repeats
 
     def times(self, factors: Array) -> RowWeights:
-        """The same with a factor for each of the kept rows."""
+        """Return the weights with a factor for each of the kept rows."""
         repeats = None if self.repeats is None else self.repeats * factors
         return replace(
             self, scaled=self.scaled * factors, shown=self.shown * factors, repeats=repeats
         )
 
     def without(self, held_out: NDArray[np.bool_]) -> RowWeights:
-        """The same without some of the kept rows."""
+        """Return the weights without some of the kept rows."""
         kept = self.kept.copy()
         kept[np.flatnonzero(kept)[held_out]] = False
         scaled, shown = self.scaled[~held_out], self.shown[~held_out]
@@ -109,15 +109,15 @@ def row_weights(
     flip_rates: Any = None,
     sources: NDArray[Any] | None = None,
 ) -> RowWeights:
-    """Check `sample_weight`, multiply in `class_weight` and `flip_rates`, leave out rows of no weight.
+    """Check `sample_weight`, multiply in `class_weight` and `flip_rates`, leave out rows without weight.
 
-    `sources` are those of the rows where flip rates are by source.
+    `sources` are the sources of the rows if flip rates are by source.
     """
     comm = comm or SerialCommunicator()
     weight = _given(X, y, sample_weight, comm)
     top = _largest(weight, comm)
     if not top > 0.0:
-        # the words of scikit-learn 1.9, which checks the weights of a fit without shards
+        # the message of scikit-learn 1.9, which checks the weights of a fit without shards
         raise ValueError("Sample weights must contain at least one non-zero number.")
     scaled = weight / top
     positive = weight > 0.0
@@ -167,11 +167,11 @@ def _noise_of_sources(
     class_weight: Any,
     comm: Communicator,
 ) -> tuple[LabelNoise | None, Array | None, NDArray[np.intp] | None]:
-    """What flip rates by source say of the labels, the factor of each row, and the number of its source."""
+    """Return the noise model of flip rates by source, the factor of each row, and the number of its source."""
     classes = distinct_values(y[weight > 0.0], comm)
     if sources.shape != y.shape:
         raise ValueError(
-            f"sample_domain must have one entry a row ({y.size}), got shape {sources.shape}"
+            f"sample_domain must have one entry for each row ({y.size}), got shape {sources.shape}"
         )
     names = distinct_sources(sources[weight > 0.0], comm)
     rates = _rates_of_sources(flip_rates, names.tolist())
@@ -179,7 +179,7 @@ def _noise_of_sources(
         return None, None, None
     if len(classes) > 2:
         raise ValueError(
-            f"flip_rates by source need two classes, and y has {len(classes)}: give one source, or correct "
+            f"flip_rates by source need two classes, and y has {len(classes)}: give the rates of one source, or correct "
             "the probabilities of each source by maboost.noise"
         )
     codes = np.minimum(np.searchsorted(classes, y), 1)
@@ -199,7 +199,7 @@ def _noise_of_sources(
 
 
 def _rates_of_sources(flip_rates: Any, names: list[Any]) -> list[Any]:
-    """The rates of each of these sources."""
+    """Return the rates of each of these sources."""
     if not isinstance(flip_rates, Mapping):
         raise ParameterError(
             Setting("flip_rates", flip_rates),
@@ -229,12 +229,12 @@ def _costs(
     weight: Array,
     comm: Communicator,
 ) -> Array:
-    """The costs of true classes."""
+    """Return the costs of true classes."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
         return balanced_costs(prevalence)
-    _class_factors(y, weight, class_weight, comm)  # checks it
+    _class_factors(y, weight, class_weight, comm)  # raises errors for a wrong class_weight
     costs = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
     if not np.all(costs > 0.0):
         raise ParameterError(
@@ -247,7 +247,7 @@ def _costs(
 def _noise_factors(
     y: NDArray[Any], weight: Array, flip_rates: Any, class_weight: Any, comm: Communicator
 ) -> tuple[LabelNoise | None, Array | None]:
-    """What flip rates say of the labels, and the factor of each row; costs are those of true classes."""
+    """Return the noise model of flip rates, and the factor of each row; costs are those of true classes."""
     classes = distinct_values(y[weight > 0.0], comm)
     if len(classes) < 2:
         return None, None if class_weight is None else _class_factors(y, weight, class_weight, comm)
@@ -269,7 +269,7 @@ def _noise_factors(
 
 
 def _given(X: Any, y: NDArray[Any], sample_weight: Any, comm: Communicator) -> Array:
-    """The user's weights, checked. Those of a shard may all be zero, which scikit-learn refuses."""
+    """Return the user's weights, checked. The weights of one shard may all be zero, which scikit-learn refuses."""
     if sample_weight is None or not len(y):
         return np.ones(len(y))
     if comm.size > 1 and not np.any(np.asarray(sample_weight)):
@@ -289,14 +289,14 @@ def _largest(values: Array, comm: Communicator) -> float:
 
 
 def distinct_values(values: NDArray[Any], comm: Communicator) -> NDArray[Any]:
-    """The sorted distinct values over all shards."""
+    """Return the sorted distinct values over all shards."""
     parts = gathered_objects(np.unique(values), comm)
     held = [part for part in parts if len(part)] or parts[:1]
     return held[0] if len(held) == 1 else np.unique(np.concatenate(held))
 
 
 def distinct_sources(sources: NDArray[Any], comm: Communicator) -> NDArray[Any]:
-    """The sorted names of the sources over all shards."""
+    """Return the sorted names of the sources over all shards."""
     try:
         return distinct_values(sources, comm)
     except TypeError as error:
@@ -307,7 +307,7 @@ def distinct_sources(sources: NDArray[Any], comm: Communicator) -> NDArray[Any]:
 
 
 def _class_factors(y: NDArray[Any], weight: Array, class_weight: Any, comm: Communicator) -> Array:
-    """A factor a row. "balanced" counts weights, not rows, so that a row twice is a row of weight two."""
+    """Return a factor for each row; "balanced" counts weights, so a row of weight two counts as two rows."""
     classes = distinct_values(y, comm)
     codes = np.searchsorted(classes, y)
     if isinstance(class_weight, str):
