@@ -99,7 +99,7 @@ def test_exact_coverage_of_betting_bounds():
 
 def test_corners_are_worse_than_what_is_between():
     """With a box of rates the bounds contain those of every rate in it."""
-    from maboost.certification.rates import flip_rates_of
+    from maboost.certification.flip_rates import flip_rates_of
 
     counts = np.array([300.0, 40.0, 80.0, 180.0])  # given and predicted: 00, 01, 10, 11
 

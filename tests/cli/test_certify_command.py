@@ -74,12 +74,12 @@ def test_a_violated_limit_is_exit_code_1_and_an_open_one_is_not(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--limit", "much"], "'much' is no number; give VALUE or NAME=VALUE"),
+        (["--limit", "much"], "'much' is not a number; give VALUE or NAME=VALUE"),
         (["--limit", "west=0.1"], "there is no 'west'; there are overall, class:benign"),
-        (["--limit", "class:odd=0.1"], "'odd' is no class of the model"),
+        (["--limit", "class:odd=0.1"], "'odd' is not a class of the model"),
         (["--limit", "2"], "limits['overall'] must be an error in [0, 1], got 2.0"),
         (["--flip-rate", "0.4"], "give CLASS=RATE, or CLASS=LOW:HIGH"),
-        (["--flip-rate", "odd=0.4"], "'odd' is no class of the model"),
+        (["--flip-rate", "odd=0.4"], "'odd' is not a class of the model"),
         (["--flip-rate", "benign=0.4", "--flip-rate", "benign=0.3"], "names 'benign' twice"),
         (["--flip-rate", "benign=0.6", "--flip-rate", "malignant=0.5"], "leave nothing to learn"),
         (["--group", "nowhere"], "there is no column 'nowhere'"),

@@ -118,7 +118,7 @@ def test_a_configuration_file_says_it_too(folder):
         (("--checkpoint-every", 5), "--checkpoint-every 5 needs --checkpoint PATH"),
         (("--resume",), "--resume needs --checkpoint PATH"),
         (("--no-resume",), "--no-resume needs --checkpoint PATH"),
-        (("--checkpoint", "a", "--checkpoint-every", 0), "--checkpoint-every 0 is no number"),
+        (("--checkpoint", "a", "--checkpoint-every", 0), "--checkpoint-every 0 is not a number"),
         (("--checkpoint", "no/a"), "--checkpoint no/a: there is no folder no"),
         (("--checkpoint", "."), "--checkpoint .: cannot be written"),
         (("--checkpoint", "rows.csv"), "--checkpoint rows.csv is the file of the rows"),

@@ -226,7 +226,7 @@ def test_flip_rates_of_sources(folder, tmp_path):
         "--quiet",
     )
     refused(
-        "--flip-rate names 'west', which is no source",
+        "--flip-rate names 'west', which is not a source",
         *train, *rates, "--flip-rate", "west=0.1", "--quiet",
     )  # fmt: skip
 
@@ -258,7 +258,7 @@ def test_flip_rates_that_are_none(values, message):
 def test_flip_rates_that_the_rows_have_not(folder):
     train = ("train", folder / "train.csv", "--quiet", "--flip-rate")
     refused(
-        "--flip-rate Benign=0.2 names a class that the target 'diagnosis' has not",
+        "--flip-rate Benign=0.2 names a class that is not in the target 'diagnosis'",
         *train,
         "Benign=0.2",
     )
@@ -268,7 +268,7 @@ def test_flip_rates_that_the_rows_have_not(folder):
 
 def test_weights_of_classes_that_the_rows_have_not(folder, tmp_path):
     refused(
-        "--class-weight Benign=2 names a class that the target 'diagnosis' has not; it has benign, "
+        "--class-weight Benign=2 names a class that is not in the target 'diagnosis'; it has benign, "
         "malignant",
         "train", folder / "train.csv", "--class-weight", "Benign=2",
     )  # fmt: skip
@@ -636,7 +636,7 @@ def test_limits_of_sources(folder):
     refused("has sources without a --domain-limit: north, south", *train)
     north, south = ("--domain-limit", "north=0.2"), ("--domain-limit", "south=none")
     refused(
-        "--domain-limit west=0.2 names a source that --domain-column 'clinic' has not",
+        "--domain-limit west=0.2 names a source that is not in --domain-column 'clinic'",
         *train, *north, *south, "--domain-limit", "west=0.2",
     )  # fmt: skip
     refused(
@@ -661,7 +661,7 @@ def test_limits_of_sources(folder):
         (("--learning-rate", 2), "--learning-rate 2.0 must be a number in the range (0.0, 1.0]"),
         (("--valid", 1.5), "--valid 1.5 must be a number in the range (0.0, 1.0)"),
         (("--seed", -1), "--seed -1 must be a whole number in the range [0, 4294967295]"),
-        (("--jobs", 0), "--jobs 0 is no number of threads"),
+        (("--jobs", 0), "--jobs 0 is not a number of threads"),
         (("--booster", "sparse", "--sparsity", 2), "--sparsity 2.0 must be a number in the range"),
         (("--booster", "sparse", "--kappa", 0), "--kappa 0.0 must be a number in the range"),
     ],

@@ -55,7 +55,7 @@ def test_decimal_commas_are_read_by_every_command(tmp_path):
     assert evaluated(model, data, "--decimal", ",")["error"] == 0.0
     points = written(tmp_path / "us.csv", "x;label", ["1.5;a"])
     refused(
-        "holds '1.5', which is no number with --decimal ,",
+        "holds '1.5', which is not a number with --decimal ,",
         "predict",
         model,
         points,
@@ -100,7 +100,7 @@ def test_rows_that_watch_are_read_as_the_training_rows(codes):
 def test_text_where_the_model_has_numbers_is_named(codes, tmp_path):
     model, data, _ = codes
     strange = written(tmp_path / "strange.csv", "x,code,label", ["1,7,2", "high,7,2"])
-    message = f"{strange}: column 'x' holds 'high', which is no number, as it was in the training"
+    message = f"{strange}: column 'x' holds 'high', which is not a number, but was in the training"
     refused(message, "predict", model, strange)
     refused(message, "evaluate", model, strange)
     refused(message, "train", data, "--valid", strange)
@@ -648,9 +648,9 @@ def test_columns_that_cannot_be_kept_are_named(identified, tmp_path):
     taken = written(tmp_path / "taken.csv", "x,prediction,probability_a", ["1,a,0.5"])
     keep = ("--keep", "probability_a")
     assert run("predict", model, taken, *keep).returncode == 0
-    message = "--keep 'probability_a' is what a column of the predictions is called"
+    message = "--keep 'probability_a' is the name of a column of the predictions"
     refused(message, "predict", model, taken, *keep, "--proba")
-    message = "--keep 'prediction' is what a column of the predictions is called"
+    message = "--keep 'prediction' is the name of a column of the predictions"
     refused(message, "predict", model, taken, "--keep", "prediction")
 
 

@@ -293,7 +293,9 @@ def test_errors_name_file_and_column(tmp_path):
     with pytest.raises(ValueError, match="column 'weight' is sample_weight, but not all numbers"):
         model.fit(odd, "label", "weight")
     for names in (("lists",), ("label", "lists")):
-        with pytest.raises(ValueError, match="column 'lists' holds lists: give one value a row"):
+        with pytest.raises(
+            ValueError, match="column 'lists' holds lists: give one value for each row"
+        ):
             model.fit(odd, *names)
     with pytest.raises(ValueError, match="column 'a' cannot be both y and sample_weight"):
         model.fit(odd, "a", "a")
@@ -468,7 +470,7 @@ def test_an_iterator_that_gives_other_rows_later_is_refused(change):
                 }[change]
 
     at = {"values": 0, "order": 0, "fewer": 2, "more": 3}[change]
-    with pytest.raises(TableError, match=f"batch {at} is not what it was in the first pass"):
+    with pytest.raises(TableError, match=f"batch {at} differs from that of the first pass"):
         MABoostClassifier(n_estimators=2).fit(Changing(X, y, size=20), None)
 
 
@@ -483,14 +485,16 @@ def test_a_list_of_files_is_their_rows(tmp_path):
     np.testing.assert_array_equal(memory.predict(paths), memory.predict(table[FEATURES]))
     with pytest.raises(TableError, match=r"missing\.parquet: no such file"):
         model.fit([*paths, folder / "missing.parquet"], "label")
-    with pytest.raises(TableError, match="rows: is a folder; give it alone, or a list of files"):
+    with pytest.raises(
+        TableError, match="rows: is a folder; give it alone, or give a list of files"
+    ):
         model.fit([folder], "label")
     with pytest.raises(TypeError, match="OnDisk takes a path, a list of paths"):
         model.fit(OnDisk(3), "label")
     with pytest.raises(TypeError, match="cache must be the path of a folder, or None, got 3"):
         model.fit(OnDisk(paths, 3), "label")
     for cache in (paths[0], ""):
-        with pytest.raises(ValueError, match="is no folder"):
+        with pytest.raises(ValueError, match="is not a folder"):
             model.fit(OnDisk(paths, cache), "label")
 
 

@@ -272,7 +272,7 @@ def test_error_limits_lie_strictly_between_zero_and_one(limit):
             np.array([1, "b"] * 30, dtype=object),
             "sample_domain has names that",
         ),
-        ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry a row \(60\), got shape \(7,\)"),
+        ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry for each row \(60\), got shape \(7,\)"),
     ],
 )
 def test_sources_and_limits_must_match(limits, source, message):
@@ -420,8 +420,8 @@ def test_huge_values_of_both_signs_raise_no_warning(model, dtype):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (X.astype("datetime64[s]"), r"X has dtype datetime64\[s\], which is no number"),
-        (X.astype("timedelta64[D]"), r"X has dtype timedelta64\[D\], which is no number"),
+        (X.astype("datetime64[s]"), r"X has dtype datetime64\[s\], which is not numeric"),
+        (X.astype("timedelta64[D]"), r"X has dtype timedelta64\[D\], which is not numeric"),
         (np.ma.masked_greater(X, 1.0), "X has [1-9][0-9]* masked values"),
     ],
     ids=["dates", "times", "masked"],

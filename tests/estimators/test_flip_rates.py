@@ -435,10 +435,10 @@ def test_rates_that_cannot_be_are_refused(name, rates, message):
 def test_sources_that_do_not_fit_the_rows_are_refused():
     X, _, given, source = by_source(300)
     model = CombinedBoostClassifier(flip_rates={"good": 0.0, 1: 0.1}, **SMALL)
-    with pytest.raises(ValueError, match=r"sample_domain must have one entry a row \(300\)"):
+    with pytest.raises(ValueError, match=r"sample_domain must have one entry for each row \(300\)"):
         model.fit(X, given, sample_domain=source[:200])
     mixed = np.where(source == "good", source.astype(object), 1)
-    with pytest.raises(ValueError, match="sample_domain has names that have no order among them"):
+    with pytest.raises(ValueError, match="sample_domain has names without a common order"):
         model.fit(X, given, sample_domain=mixed)
 
 
@@ -465,7 +465,7 @@ def test_rates_by_source_that_cannot_be_are_refused():
         ValueError, match=r"sample_domain has 'bad', which flip_rates does not name"
     ):
         fit({"good": 0.0})
-    with pytest.raises(ValueError, match=r"flip_rates names 'other', which is no source"):
+    with pytest.raises(ValueError, match=r"flip_rates names 'other', which is not a source"):
         fit(BY_SOURCE | {"other": 0.1})
     with pytest.raises(ValueError, match=r"must be a dict by source"):
         fit(0.2)

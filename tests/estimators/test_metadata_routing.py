@@ -202,7 +202,7 @@ def test_trusted_sources_estimate_the_rates_of_the_others():
         ({"trusted": ["a"]}, "go together"),
         ({"flip_rates": "trusted", "trusted": ["b"]}, "must name sources"),
         ({"flip_rates": {"trusted": 0.0}}, "which flip_rates does not name"),
-        ({"flip_rates": {"trusted": 0.0, "scraped": 0.1, "x": 0.2}}, "which is no source"),
+        ({"flip_rates": {"trusted": 0.0, "scraped": 0.1, "x": 0.2}}, "which is not a source"),
     ],
 )
 def test_rates_of_sources_that_cannot_be(params, message):

@@ -139,7 +139,7 @@ def test_missing_values_categories_and_unseen_ones():
     codes = frame.assign(color=frame["color"].cat.codes.astype(float))
     named = HistTreeClassifier(max_depth=3, categorical_features=["color"]).fit(codes, y)
     assert named.score(codes, y) == 1.0
-    with pytest.raises(ValueError, match="column 'colour', which X has not"):
+    with pytest.raises(ValueError, match="column 'colour', which is not in X"):
         HistTreeClassifier(categorical_features=["colour"]).fit(codes, y)
 
 
@@ -206,7 +206,7 @@ def test_directions_by_name_are_directions_by_position(made):
         (X.drop(columns="mean area"), "X has \\["),
         (X.to_numpy(), "X has no names"),
     ):
-        with pytest.raises(ValueError, match=f"names column 'mean .*', which X has not; {told}"):
+        with pytest.raises(ValueError, match=f"names column 'mean .*', which is not in X; {told}"):
             made(HistTreeClassifier(monotonic_cst=named)).fit(rows, y)
     with pytest.raises(ValueError, match="out of -1, 0 and 1, or a dict"):
         made(HistTreeClassifier(monotonic_cst={"mean area": 2})).fit(X, y)

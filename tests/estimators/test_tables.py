@@ -456,10 +456,10 @@ def test_text_in_an_array_asks_for_a_data_frame(colors):
     size, color, y = colors
     X = np.column_stack([size.astype(object), np.array(color, dtype=object)])
     with pytest.raises(
-        ValueError, match=r"column 1 of X is not all numbers \(could not .*'\): pass a data"
+        ValueError, match=r"column 1 of X is not numeric \(could not .*'\): pass a data"
     ):
         boost().fit(X, y)
-    with pytest.raises(ValueError, match=r"column 0 of X is not all numbers \(could not .*'red'"):
+    with pytest.raises(ValueError, match=r"column 0 of X is not numeric \(could not .*'red'"):
         boost().fit(np.full((N, 1), "red"), y)
     with pytest.raises(ValueError, match="could not convert string to float: 'red'"):
         boost().fit([[1.0, "red"]] * N, y)

@@ -388,9 +388,9 @@ def test_groups_are_held_out_whole():
 def test_what_cannot_be_held_out_is_an_error():
     X, y, _, _ = noisy()
     model = SmoothBoostClassifier(early_stopping=True)
-    with pytest.raises(ValueError, match="groups must have one entry a row"):
+    with pytest.raises(ValueError, match="groups must have one entry for each row"):
         clone(model).set_params(early_stopping=False).fit(X, y, groups=y[1:])
-    with pytest.raises(ValueError, match="groups must have one entry a row"):
+    with pytest.raises(ValueError, match="groups must have one entry for each row"):
         model.fit(X, y, groups=[1, 2])
     for missing in (np.nan, None):
         with pytest.raises(ValueError, match="groups has 1 missing groups, the first in row 3"):

@@ -429,9 +429,9 @@ def test_places_that_cannot_be_are_refused_before_the_fit(tmp_path, monkeypatch)
     model = MABoostClassifier()
     with pytest.raises(ValueError, match=r"checkpoint=.* lies in a folder that does not exist"):
         model.set_params(checkpoint=tmp_path / "none" / "state").fit(X, y)
-    with pytest.raises(ValueError, match=r"checkpoint=.* is no file"):
+    with pytest.raises(ValueError, match=r"checkpoint=.* is not a file"):
         model.set_params(checkpoint=str(tmp_path)).fit(X, y)
-    with pytest.raises(ValueError, match="resume=True goes on from the file at checkpoint"):
+    with pytest.raises(ValueError, match="resume=True continues from the file at checkpoint"):
         model.set_params(checkpoint=None, resume=True).fit(X, y)
     with pytest.raises(ValueError, match="'checkpoint_every' parameter"):
         model.set_params(checkpoint=tmp_path / "state", checkpoint_every=0).fit(X, y)

@@ -429,7 +429,7 @@ def test_lightgbm_cannot_write_such_categories(code):
     X[X[:, 4] == 1, 4] = code
     tree = HistTreeClassifier(categorical_features=[4])
     model = MABoostClassifier(tree, n_estimators=10).fit(X, y)
-    with pytest.raises(ValueError, match=r"categorical column 4.*whole numbers"):
+    with pytest.raises(ValueError, match=r"categorical column 4.*are integers"):
         model.to_lightgbm()
 
 

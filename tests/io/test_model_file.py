@@ -782,25 +782,25 @@ DOCUMENT = [
     (said("booster", "MadaBoostClassifier"), "has no parameters"),
     (said("library", 3), "library must be text"),
     (said("parameters", []), "must be a JSON object"),
-    (said("parameters", "n_estimators", 0), "parameters that cannot be"),
-    (said("parameters", "n_estimators", "many"), "parameters that cannot be"),
+    (said("parameters", "n_estimators", 0), "invalid parameters"),
+    (said("parameters", "n_estimators", "many"), "invalid parameters"),
     (said("parameters", "n_jobs", 0), "n_jobs must not be 0"),
     (said("parameters", "evil", 1), "has no parameters"),
     (said("parameters", "checkpoint", "/etc/passwd"), "has no parameters"),
-    (said("parameters", "estimator", 5), "parameters that cannot be"),
+    (said("parameters", "estimator", 5), "invalid parameters"),
     (said("parameters", "estimator", {"kind": "object", "class": "Paper", "parameters": {}}), "cannot be"),
     (said("parameters", "estimator", {"kind": "object", "class": "eval", "parameters": {}}), "unknown class"),
     (
         said("parameters", "estimator", {
             "kind": "object", "class": "HistTreeClassifier", "parameters": {"max_depth": 0},
         }),
-        "HistTreeClassifier has parameters that cannot be",
+        "HistTreeClassifier has invalid parameters",
     ),
     (
         said("parameters", "regularizer", {
             "kind": "object", "class": "FermiDirac", "parameters": {"k": 0.5},
         }),
-        "FermiDirac has parameters that cannot be",
+        "FermiDirac has invalid parameters",
     ),
     (
         said("parameters", "regularizer", {
@@ -912,8 +912,8 @@ def with_text(model, text):
     ("text", "message"),
     [
         ("", "damaged document"),
-        ("[]", "no JSON object"),
-        ('{"a": NaN}', "NaN is no JSON"),
+        ("[]", "not a JSON object"),
+        ('{"a": NaN}', "has the number NaN, which is not JSON"),
         ('{"a": 1e999}', "out of range"),
         ('{"a": 99999999999999999999999}', "64 bits"),
         ('{"a": 1, "a": 2}', "names a field twice"),

@@ -61,7 +61,7 @@ _RATIO = math.sqrt(2.0)  # of neighbouring bets
 
 
 def clopper_pearson(errors: int, rows: int, delta: float) -> tuple[float, float]:
-    """The exact lower and upper bound of a share; each fails with probability at most `delta` / 2.
+    """Return the exact lower and upper bound of a share; each fails with probability at most `delta` / 2.
 
     >>> low, high = clopper_pearson(0, 100, 0.1)
     >>> low, round(high, 4)
@@ -133,7 +133,7 @@ class Losses:
 
 
 def betting_bounds(losses: Losses, delta: float) -> tuple[float, float]:
-    """The lower and upper bound of E[N]/E[D]; each fails with probability at most `delta` / 2.
+    """Return the lower and upper bound of E[N]/E[D]; each fails with probability at most `delta` / 2.
 
     >>> N = np.array([[0.0, 1.0]])
     >>> D = np.ones((1, 2))
@@ -187,7 +187,7 @@ def _first(decided: Callable[[int], bool]) -> int | None:
 
 
 def _upper(losses: Losses, delta: float) -> float:
-    """The smallest t in [0, 1] from which on every t is rejected."""
+    """Return the smallest t in [0, 1] from which on every t is rejected."""
     grid = _Grid(losses, float(losses.counts.sum()), delta)
     at_one = grid.log_capital(np.ones(1))
 
@@ -240,14 +240,14 @@ class _Grid:
         self._log_shares = np.log(shares / shares.sum(axis=1, keepdims=True))
 
     def _largest(self, t: Array) -> Array:
-        """The largest value that a row can have for some rate in [t, 1]: it is convex in the rate."""
+        """Return the largest value that a row can have for some rate in [t, 1]: it is convex in the rate."""
         above, below = self._losses.extremes
         values = above.ravel() - t[:, None] * below.ravel()
         found: Array = np.maximum(values.max(axis=1), self._at_one)
         return found
 
     def _variances(self, t: Array) -> Array:
-        """The mean square of a value in the reference population, on average over the corners."""
+        """Return the mean square of a value in the reference population, on average over the corners."""
         above, below = self._losses.extremes
         squares = ((above - t[:, None, None] * below) ** 2).mean(axis=1)
         none, all_ = self._losses.reference
@@ -279,5 +279,5 @@ class _Grid:
         return total
 
     def log_capital(self, t: Array) -> Array:
-        """The logarithm of the capital of each bet, of shape (n_t, n_corners, n_bets)."""
+        """Return the logarithm of the capital of each bet, of shape (n_t, n_corners, n_bets)."""
         return self.mean(t, self._losses.counts)

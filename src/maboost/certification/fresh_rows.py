@@ -19,7 +19,7 @@ from maboost.certification.bounds import (
     clopper_pearson,
     rows_to_decide,
 )
-from maboost.certification.rates import GroupRates, flip_rates_of, rates_by_group
+from maboost.certification.flip_rates import GroupRates, flip_rates_of, rates_by_group
 from maboost.certification.result import Certification, CertifiedError
 from maboost.noise.rates import EstimatedRates
 
@@ -149,7 +149,7 @@ def _rates(
     rows: int,
     confidence: float,
 ) -> tuple[GroupRates | None, NDArray[np.intp]]:
-    """The flip rates, and for each row which of their groups it is in."""
+    """Return the flip rates, and for each row which of their groups it is in."""
     kinds = np.zeros(rows, dtype=np.intp)
     if flip_rates is None:
         return None, kinds
@@ -234,7 +234,7 @@ class _Rows:
         )
 
     def error(self, key: Key, delta: float, limits: Mapping[Key, float]) -> CertifiedError:
-        """The share of the rows on which the classifier is wrong."""
+        """Return the share of the rows on which the classifier is wrong."""
         if self.exact:
             return self._exact_error(key, delta, limits)
         n, inverses, determinants = self.classes, self._inverses, self._determinants
@@ -244,7 +244,7 @@ class _Rows:
     def class_error(
         self, code: int, label: Any, delta: float, limits: Mapping[Key, float]
     ) -> CertifiedError:
-        """The share of the rows of a true class on which the classifier is wrong."""
+        """Return the share of the rows of a true class on which the classifier is wrong."""
         key = ("class", label)
         if self.rates is None:
             return self.of(self.given == code).error(key, delta, limits)
@@ -429,7 +429,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _labels(classifier: Any, given: NDArray[Any], predicted: NDArray[Any]) -> list[Any]:
-    """The classes: those of the classifier, in their order, or those of the labels and predictions."""
+    """Return the classes: those of the classifier, in their order, or those of the labels and predictions."""
     own = getattr(classifier, "classes_", None)
     known = np.asarray(own).tolist() if own is not None and np.ndim(own) == 1 else []
     present, answers = _distinct(given), _distinct(predicted)
@@ -458,7 +458,7 @@ def _codes(values: NDArray[Any], labels: list[Any]) -> list[int]:
 
 
 def _members(groups: NDArray[Any]) -> dict[Any, NDArray[np.bool_]]:
-    """Which rows are in each group, sorted by name."""
+    """Return which rows are in each group, sorted by name."""
     names = sorted(_distinct(groups), key=lambda name: (str(type(name)), name))
     codes = np.array(_codes(groups, names))
     return {name: codes == i for i, name in enumerate(names)}
@@ -477,7 +477,7 @@ def _weights(sample_weight: ArrayLike | None, rows: int) -> Array | None:
 
 
 def _limits(limits: Any, groups: list[Any], labels: list[Any]) -> dict[Key, float]:
-    """The limits by kind and name."""
+    """Return the limits by kind and name."""
     if limits is None:
         return {}
     if not isinstance(limits, Mapping):

@@ -157,7 +157,7 @@ class Certification:
         )
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each error, and the fields of :class:`CertifiedError`."""
+        """Return a pandas data frame with a row for each error, and the fields of :class:`CertifiedError`."""
         import pandas as pd
 
         fields = ("kind", "name", "rows", "estimate", "lower", "upper", "limit", "status", "rows_to_decide")  # fmt: skip

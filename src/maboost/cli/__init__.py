@@ -26,7 +26,7 @@ __all__ = ["main"]
 
 
 class _Group(click.Group):
-    """The commands; what click says of arguments is escaped, as names of files are among them."""
+    """The group of commands; click's messages are escaped, since they contain names of files."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _escaped_errors():

@@ -1,4 +1,4 @@
-"""``maboost certify``: bounds of a model's error from fresh rows, and which limits it meets."""
+"""``maboost certify``: bounds of a model's error from fresh rows, and the limits it meets."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def certify(
 
 
 def certify_with_notes(*args: Any, **options: Any) -> Certification:
-    """What :func:`maboost.certify` finds; its warnings are lines on stderr."""
+    """Return the result of :func:`maboost.certify`, and print its warnings as lines on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found: Certification = maboost.certify(*args, **options)
@@ -114,7 +114,7 @@ def certify_with_notes(*args: Any, **options: Any) -> Certification:
 
 
 def group_names(option: str, name: str, column: Any) -> np.ndarray[Any, Any]:
-    """The values of a column of groups as text."""
+    """Return the values of a column of groups as text."""
     if column.null_count:
         raise TableError(
             f"{option} {name!r} is missing in {column.null_count} of {len(column)} rows: name their group, or "
@@ -124,9 +124,9 @@ def group_names(option: str, name: str, column: Any) -> np.ndarray[Any, Any]:
 
 
 def certification_json(found: Certification) -> dict[str, Any]:
-    """A certification for JSON."""
+    """Return a certification for JSON."""
 
-    def told(error: CertifiedError) -> dict[str, Any]:
+    def fields_of(error: CertifiedError) -> dict[str, Any]:
         return {
             "rows": error.rows,
             "estimate": json_value(error.estimate),
@@ -142,18 +142,18 @@ def certification_json(found: Certification) -> dict[str, Any]:
         "labels": found.labels,
         "rows": found.rows,
         "method": found.method,
-        "overall": told(found.overall),
-        "groups": {str(name): told(error) for name, error in found.groups.items()},
-        "classes": {str(name): told(error) for name, error in found.classes.items()},
+        "overall": fields_of(found.overall),
+        "groups": {str(name): fields_of(error) for name, error in found.groups.items()},
+        "classes": {str(name): fields_of(error) for name, error in found.classes.items()},
         "notes": list(found.notes),
     }
 
 
 def _limit(text: str, groups: list[str], classes: list[Any]) -> tuple[Any, float]:
-    """The key of a limit, as `maboost.certify` has it, and its value."""
+    """Return the key of a limit, as in `maboost.certify`, and its value."""
     name, _, value = text.rpartition("=")
     if not is_number(value):
-        raise TableError(f"--limit {text}: {value!r} is no number; give VALUE or NAME=VALUE")
+        raise TableError(f"--limit {text}: {value!r} is not a number; give VALUE or NAME=VALUE")
     kind, colon, rest = name.partition(":")
     if name in ("", "overall"):
         return "overall", float(value)
@@ -168,7 +168,7 @@ def _limit(text: str, groups: list[str], classes: list[Any]) -> tuple[Any, float
 
 
 def _flip_rates(texts: tuple[str, ...], classes: list[Any]) -> Any:
-    """Rates, or intervals of rates, by class."""
+    """Return rates, or intervals of rates, by class."""
     found: dict[Any, Any] = {}
     for text in texts:
         name, sign, value = text.rpartition("=")
@@ -187,6 +187,6 @@ def _class(option: str, text: str, name: str, classes: list[Any]) -> Any:
     by_name: dict[str, Any] = {str(label): label for label in classes}
     if name not in by_name:
         raise TableError(
-            f"{option} {text}: {name!r} is no class of the model; the classes are {shortened(list(by_name))}"
+            f"{option} {text}: {name!r} is not a class of the model; the classes are {shortened(list(by_name))}"
         )
     return by_name[name]

@@ -1,4 +1,4 @@
-"""The checkpoint of ``maboost train``: its options."""
+"""The checkpoint options of ``maboost train``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["check", "description", "parameters"]
 
 
 def check(options: dict[str, Any]) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that contradict each other."""
     path, every, resume = (options[o] for o in ("checkpoint", "checkpoint_every", "resume"))
     if path is None:
         if every is not None:
-            raise TableError(f"--checkpoint-every {every} needs --checkpoint PATH, to say where")
+            raise TableError(f"--checkpoint-every {every} needs --checkpoint PATH")
         if resume is not None:
             flag = "--resume" if resume else "--no-resume"
-            raise TableError(f"{flag} needs --checkpoint PATH, to say which")
+            raise TableError(f"{flag} needs --checkpoint PATH")
         return
     if every is not None and every < 1:
-        raise TableError(f"--checkpoint-every {every} is no number of rounds: give 1 or more")
+        raise TableError(f"--checkpoint-every {every} is not a number of rounds: give 1 or more")
 
 
 def parameters(options: dict[str, Any]) -> dict[str, Any]:
-    """Of the classifier. Where nothing else is said, a checkpoint that is there is gone on from."""
+    """Return the parameters of the classifier. By default training continues from an existing checkpoint."""
     if options["checkpoint"] is None:
         return {}
     every = options["checkpoint_every"]
@@ -33,7 +33,7 @@ def parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def description(options: dict[str, Any]) -> str:
-    """The checkpoint, and what happens to it, for a person."""
+    """Return a line for the user about the checkpoint and its future."""
     path = options["checkpoint"]
     if not path.exists():
         return f"{path} (new)"

@@ -1,4 +1,4 @@
-"""The weights of classes that ``maboost train`` is description: balanced, or a factor for some of them."""
+"""The class weights of ``maboost train``: balanced, or a factor for some classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Factors = dict[str, float] | str | None
 
 
 def parse(texts: tuple[str, ...]) -> Factors:
-    """Factors by the text of labels, ``"balanced"`` or nothing; what is none of them is refused."""
+    """Return factors by the text of labels, ``"balanced"`` or None; raise TableError for other text."""
     if not texts:
         return None
     if BALANCED in texts:
@@ -46,7 +46,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def for_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, float] | str | None:
-    """The parameter `class_weight`: the same factors by the classes themselves."""
+    """Return the parameter `class_weight`: the same factors by the classes themselves."""
     if factors is None or isinstance(factors, str):
         return factors
     return by_class("--class-weight", "factor", factors, classes, target)
@@ -55,13 +55,13 @@ def for_classes(factors: Factors, classes: list[Any], target: str) -> dict[Any, 
 def by_class(
     option: str, what: str, numbers: dict[str, float], classes: list[Any], target: str
 ) -> dict[Any, float]:
-    """Numbers by class, from numbers by the text of a label."""
+    """Return numbers by class, from numbers by the text of a label."""
     found: dict[Any, float] = {}
     for label, number in numbers.items():
         called = [c for c in classes if _is_called(c, label)]
         if not called:
             raise TableError(
-                f"{option} {label}={number:g} names a class that the target {target!r} has not; it "
+                f"{option} {label}={number:g} names a class that is not in the target {target!r}; it "
                 f"has {shortened([str(c) for c in classes], 5)}"
             )
         if called[0] in found:
@@ -73,7 +73,7 @@ def by_class(
 
 
 def _is_called(label: Any, text: str) -> bool:
-    """Whether text names a class; numbers and yes/no may be written in more than one way."""
+    """Return whether text names a class; numbers and yes/no have more than one spelling."""
     if isinstance(label, str):
         return text == label
     return text.lower() == str(label).lower() or (is_number(text) and float(text) == label)

@@ -1,4 +1,4 @@
-"""The classifier that the options of ``maboost train`` ask for."""
+"""The classifier for the options of ``maboost train``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_SEED = 2**32 - 1
 
 OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
 
-# parameters of every booster, and the options that set them; without one the booster's default holds
+# parameters of every booster, and the options that set them; without an option the booster's default holds
 _AS_THEY_ARE = {
     "n_estimators": "rounds",
     "learning_rate": "learning_rate",
@@ -27,7 +27,7 @@ _AS_THEY_ARE = {
 
 
 def booster(options: dict[str, Any]) -> Any:
-    """The classifier; options that cannot be are refused, before any row is read."""
+    """Return the classifier; refuse invalid options before any row is read."""
     name = booster_name(options)
     params: dict[str, Any] = {
         "random_state": options["seed"],
@@ -45,7 +45,7 @@ def booster(options: dict[str, Any]) -> Any:
             params["validation_fraction"] = float(valid)
     if options["jobs"] == 0:
         raise TableError(
-            "--jobs 0 is no number of threads: leave it out for all cores, or give 1 or more"
+            "--jobs 0 is not a number of threads: leave it out for all cores, or give 1 or more"
         )
     if not 0 <= options["seed"] <= _LARGEST_SEED:
         raise TableError(
@@ -57,12 +57,12 @@ def booster(options: dict[str, Any]) -> Any:
 
 
 def booster_name(options: dict[str, Any]) -> str:
-    """The key in BOOSTERS that the options ask for."""
+    """Return the key in BOOSTERS for the options."""
     return options["booster"] or ("smooth" if options["domain_column"] is None else "combined")
 
 
 def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of one booster only."""
+    """Return the parameters that only one booster has."""
     own = {option: options[option] for option in OWNERS if options[option] is not None}
     for option in own:
         if name != OWNERS[option]:
@@ -81,7 +81,7 @@ def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limits(options: dict[str, Any]) -> dict[str, float | None]:
-    """The error allowed on every source, from --domain-limit."""
+    """Return the error allowed on every source, from --domain-limit."""
     if options["domain_column"] is None:
         raise TableError("--booster combined needs --domain-column")
     limits: dict[str, float | None] = {}

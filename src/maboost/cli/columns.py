@@ -1,4 +1,4 @@
-"""The columns of a training, and new files read as they were: what is text stays text."""
+"""The columns of a training, and reading of new files with the same column types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_NUMBERS = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?(e[+-]\d+)?|true|false")
 
 
 def kind_of(type: Any) -> str:
-    """What a column of an Arrow type is to a model, in a word; the type itself if it is nothing."""
+    """Return the kind of an Arrow type for a model, in a word; the type itself if models do not support it."""
     import pyarrow.types as t
 
     if t.is_boolean(type):
@@ -46,10 +46,10 @@ def kind_of(type: Any) -> str:
 def numbers_as_text(
     path: str | Path, table: Any, names: Container[str], decimal: str, some_are_codes: bool = False
 ) -> Any:
-    """A table in which some columns, if they hold numbers or yes/no, hold text: 7 and 7.0 are "7".
+    """Return a table in which some columns, if they hold numbers or yes/no, become text: 7 and 7.0 are "7".
 
-    Columns of text are those of a CSV file, where 7 may be written as 7.0 too. They stay as they are
-    where that is not all they hold, such as 007, unless `some_are_codes`: then those cells alone stay.
+    Columns of text come from CSV files, where 7 may be written as 7.0. They stay unchanged
+    if they hold other text, such as 007, unless `some_are_codes`: then only those cells stay unchanged.
     Infinite numbers are refused.
     """
     for at, field in enumerate(table.schema):
@@ -75,7 +75,7 @@ def _as_text(column: Any) -> Any:
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         values = column.unique()
-        # as text 0.1 is the same in any precision; the number of a float32 is 0.10000000149
+        # as text 0.1 is the same in any precision; the number of a float32 would be 0.10000000149
         pairs = zip(values.to_pylist(), values.cast(pa.string()).to_pylist(), strict=True)
         texts = [None if v is None else _float_text(v, shortest) for v, shortest in pairs]
     elif pa.types.is_decimal(column.type):
@@ -92,7 +92,7 @@ def _decimal_text(value: Decimal) -> str:
 
 
 def _float_text(value: float, shortest: str) -> str:
-    """A whole number as an integer is written, any other as in the CSV files of pandas."""
+    """Write a whole number like an integer, any other like pandas in a CSV file."""
     return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(float(shortest))
 
 
@@ -103,7 +103,7 @@ def _is_cells(type: Any) -> bool:
 
 
 def _in_plain_digits(column: Any, decimal: str) -> Any:
-    """Text in which a number, such as 7.0 or 7,5 by its decimal sign, is written like any other."""
+    """Return text in which numbers, such as 7.0 or 7,5 with a decimal comma, have one spelling."""
     import pyarrow.compute as pc
 
     whole, sign = r"^\s*(-?(?:0|[1-9]\d*))", re.escape(decimal)
@@ -112,12 +112,12 @@ def _in_plain_digits(column: Any, decimal: str) -> Any:
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    """Whether all values are what numbers look like as text, which codes like 007 are not."""
+    """Return whether all values are text of numbers, which codes like 007 are not."""
     return all(v is None or (isinstance(v, str) and _OF_NUMBERS.fullmatch(v)) for v in values)
 
 
 def check_finite(path: str | Path, name: str, column: Any) -> None:
-    """Refuse a column with infinite numbers, which no model takes."""
+    """Refuse a column with infinite numbers, which no model supports."""
     import pyarrow.compute as pc
     import pyarrow.types as t
 
@@ -130,13 +130,13 @@ def check_finite(path: str | Path, name: str, column: Any) -> None:
 
 @dataclass(frozen=True)
 class TrainedColumns:
-    """Features and labels of a training.
+    """The features and labels of a training.
 
     Attributes
     ----------
     features : list of str
     text : dict
-        The features that were text, and their categories. Categories that were no text are in no CSV file.
+        The features that were text, and their categories. Categories that were not text are in no CSV file.
     numbers : set of str
         The features that were numbers or yes/no.
     classes : array
@@ -149,14 +149,14 @@ class TrainedColumns:
 
     @classmethod
     def of_model(cls, model: Any) -> TrainedColumns:
-        """Those of a fitted model with column names."""
+        """Return the columns of a fitted model that has column names."""
         names, categories = list(model.feature_names_in_), model._codes.categories
         text = {n: set(c) for n, c in categories.items() if all(isinstance(v, str) for v in c)}
         return cls(names, text, set(names) - set(categories), model.classes_)
 
     @classmethod
     def of_rows(cls, X: Any, y: NDArray[Any]) -> TrainedColumns:
-        """Those of a table that is to be trained on."""
+        """Return the columns of a table for training."""
         names = [field.name for field in X.schema if kind_of(field.type) == TEXT]
         text = {name: set(X.column(name).unique().to_pylist()) - {None} for name in names}
         return cls(X.column_names, text, set(X.column_names) - set(names), np.unique(y))
@@ -164,9 +164,9 @@ class TrainedColumns:
     def read(
         self, path: str | Path, decimal: str, target: str | None = None, text: Container[str] = ()
     ) -> Any:
-        """A file with these features, and with labels in `target` or in any other column.
+        """Return a file with these features, and with labels in `target` or in any other column.
 
-        Other columns that are named in `text` are read as text.
+        Other columns named in `text` are read as text.
         """
         labels_are_text = all(isinstance(label, str) for label in self.classes.tolist())
         features = set(self.features)
@@ -191,7 +191,7 @@ class TrainedColumns:
         return table
 
     def _check(self, path: str | Path, name: str, column: Any, decimal: str) -> None:
-        """Refuse a column that is another kind of thing than it was."""
+        """Refuse a column of another kind than in the training."""
         if column.null_count == len(column):
             return
         check_finite(path, name, column)
@@ -201,7 +201,7 @@ class TrainedColumns:
                 if value is not None and not _is_number(str(value), decimal):
                     sign = "" if decimal == "." else f" with --decimal {decimal}"
                     raise TableError(
-                        f"{path}: column {name!r} holds {value!r}, which is no number{sign}, as it was in "
+                        f"{path}: column {name!r} holds {value!r}, which is not a number{sign}, but was in "
                         "the training: correct it, or leave the cell empty"
                     )
             raise TableError(
@@ -213,7 +213,7 @@ class TrainedColumns:
             )
 
     def labels(self, path: str | Path, name: str, column: Any) -> NDArray[Any]:
-        """A column of true labels as the classes that they are."""
+        """Return a column of true labels as classes."""
         if column.null_count:
             raise TableError(
                 f"{path}: the labels in {name!r} are missing in {column.null_count} of {len(column)} "
@@ -231,16 +231,16 @@ class TrainedColumns:
         return np.array([known[value] for value in values], dtype=self.classes.dtype)
 
     def may_be_labels(self, column: Any) -> bool:
-        """Whether some of the values are classes, or all are missing."""
+        """Return whether some of the values are classes, or all are missing."""
         known = set(self.classes.tolist())
         values = [value for value in column.unique().to_pylist() if value is not None]
         return not values or any(v in known or self._looks_known(v) for v in values)
 
     def _looks_known(self, value: Any) -> bool:
-        """Whether text reads like one of the classes: other text has made its column text."""
+        """Return whether text reads like one of the classes; other text has made its column text."""
         return isinstance(value, str) and is_number(value) and float(value) in self.classes.tolist()
 
 
 def _is_number(text: str, decimal: str) -> bool:
-    """Whether text is a number with this decimal sign."""
+    """Return whether text is a number with this decimal sign."""
     return is_number(text.replace(decimal, ".")) and (decimal == "." or "." not in text)

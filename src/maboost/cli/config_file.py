@@ -17,12 +17,12 @@ NAMES = {
     "json": "as_json",
     "domain_limit": "limits",
     "flip_rate": "flip_rates",
-}  # of options that are called otherwise inside
+}  # option names that differ from their parameters
 PAIRS = ("limits", "class_weight", "flip_rates")  # NAME=VALUE, or a table of them
 
 
 def configured(context: click.Context, config: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with those of a TOML file where the command line says nothing."""
+    """Return options, with those of a TOML file where the command line has none."""
     if not config.is_file():
         raise TableError(f"--config {config}: no such file")
     try:
@@ -47,7 +47,7 @@ def configured(context: click.Context, config: Path, options: dict[str, Any]) ->
 
 
 def _converted(context: click.Context, option: Any, key: str, value: Any) -> Any:
-    """A value of TOML as the option has it; nothing is turned into another type."""
+    """Return a value of TOML in the option's type, without any conversion between types."""
     if option.multiple and not isinstance(value, list):
         raise TableError(f"{key} = {value!r} is not a list, as in {key} = [{value!r}]")
     what, fits = _type_of(option)
@@ -61,7 +61,7 @@ def _converted(context: click.Context, option: Any, key: str, value: Any) -> Any
 
 
 def _type_of(option: Any) -> tuple[str, Callable[[Any], bool]]:
-    """What a value in the file must be, in words and as a test."""
+    """Return a description and a test of the values that an option accepts in the file."""
     if option.is_flag:
         return "true or false", lambda value: isinstance(value, bool)
     if option.type is click.INT:

@@ -1,6 +1,6 @@
-"""What the commands share: lines and tables for a person, errors, column names, numbers for JSON.
+"""Shared output of the commands: lines and tables for a person, errors, column names, numbers for JSON.
 
-Everything for a person is printed by :func:`print_lines`, :func:`print_table` or a console that gets `escaped` text,
+All output for a person goes through :func:`print_lines`, :func:`print_table` or a console with `escaped` text,
 since names and labels come from files.
 """
 
@@ -60,13 +60,13 @@ safe_csv_option = click.option(
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Print lines; control characters in them, line ends included, are shown as escapes."""
+    """Print lines, with control characters and line ends escaped."""
     for line in lines:
         click.echo(escaped(line), err=err)
 
 
 class InputError(click.ClickException):
-    """Bad input: one line, exit code 2."""
+    """An error in the input: one line, exit code 2."""
 
     exit_code = 2
 
@@ -75,13 +75,13 @@ class InputError(click.ClickException):
 
 
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a user can cause into a :class:`InputError`; nobody sees a traceback for a bad file."""
+    """Turn errors that a user can cause into :class:`InputError`, so that a bad file gives no traceback."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
         try:
             return command(*args, **options)
-        except BrokenPipeError:  # the reader of a pipe has gone
+        except BrokenPipeError:  # the reader of a pipe has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except (ValueError, OSError, MemoryError, ImportError) as error:
@@ -96,7 +96,7 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_writable(path: Path | None, option: str) -> None:
-    """Before hours of training, not after."""
+    """Check that a file can be written, before hours of training."""
     if path is None:
         return
     folder = path.parent
@@ -107,7 +107,7 @@ def check_writable(path: Path | None, option: str) -> None:
 
 
 def check_different_files(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
-    """Refuse to write over a file that is read, and two things to one file; by what they are called."""
+    """Refuse to overwrite a file that is read, and to write two outputs to one file."""
     known = {path.resolve(): name for name, path in read.items() if path is not None}
     for option, path in written.items():
         if path is not None and (other := known.setdefault(path.resolve(), option)) != option:
@@ -115,14 +115,14 @@ def check_different_files(read: dict[str, Path | None], written: dict[str, Path 
 
 
 def check_columns(asked: Iterable[str], names: list[str]) -> None:
-    """Refuse names of columns that a table has not."""
+    """Refuse names of columns that a table does not have."""
     for name in asked:
         if name not in names:
             raise TableError(f"there is no column {name!r}; there are {shortened(names)}")
 
 
 def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
-    """The column to predict, and how it was found."""
+    """Return the column to predict, and how it was found."""
     if asked is not None:
         return asked, ""
     lower = {name.lower(): name for name in names}
@@ -133,13 +133,13 @@ def find_target(names: list[str], asked: str | None) -> tuple[str, str]:
 
 
 def shortened(names: list[str], most: int = 12) -> str:
-    """The first names, and how many there are; quoted where their ends would not be seen."""
+    """Return the first names and the number of names, quoted if spaces at their ends would be invisible."""
     shown = [name if name and name == name.strip() else repr(name) for name in names[:most]]
     return ", ".join(shown) + (f", ... ({len(names)} in all)" if len(names) > most else "")
 
 
 def print_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
-    """Print a table whole: no name in it is markup or a control, and none is cut off for want of room."""
+    """Print a whole table: names are escaped, not interpreted as markup, and never cut off."""
     titles = [escaped(title) for title in head]
     table = Table(*titles, box=None, show_header=bool(titles), pad_edge=bool(titles))
     for row in rows:
@@ -148,13 +148,13 @@ def print_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None
 
 
 def json_value(value: Any) -> Any:
-    """A number or text as JSON has it, which knows no NaN and no infinity."""
+    """Return a number or text for JSON, which has neither NaN nor infinity."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_number(text: str) -> bool:
-    """Whether text is a number."""
+    """Return whether text is a number."""
     try:
         float(text)
     except ValueError:

@@ -43,7 +43,7 @@ def _split(seed: int) -> _Split:
 
 
 def _fitted(split: _Split, seed: int) -> dict[str, Any]:
-    """The methods compared, each fitted to the noisy labels."""
+    """Return the compared methods, each fitted to the noisy labels."""
     from sklearn.ensemble import AdaBoostClassifier
 
     methods = {

@@ -1,4 +1,4 @@
-"""The option ``--flip-rate`` of ``maboost train``: one for all classes, or one for some classes or sources."""
+"""The option ``--flip-rate`` of ``maboost train``: one rate for all classes, or rates for some classes or sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FlipRates = dict[str, float] | float | None
 
 
 def parse(texts: tuple[str, ...], by_source: bool) -> FlipRates:
-    """Rates by the text before the last ``=``, one rate, or nothing; other texts are refused.
+    """Return rates by the text before the last ``=``, one rate, or None; other texts are refused.
 
     The keys are classes, or sources.
     """
@@ -46,7 +46,7 @@ def _rate(rate: str, text: str) -> float:
 def for_classes(
     rates: FlipRates, classes: list[Any], target: str, by_source: bool
 ) -> dict[Any, float] | float | None:
-    """The parameter `flip_rates`: the same rates by the classes themselves, or by source."""
+    """Return the parameter `flip_rates`: the same rates by the classes themselves, or by source."""
     if by_source or not isinstance(rates, dict):
         return rates
     return by_class("--flip-rate", "rate", rates, classes, target)

@@ -1,4 +1,4 @@
-"""``maboost predict``, ``evaluate`` and ``inspect``: what a model file is good for."""
+"""``maboost predict``, ``evaluate`` and ``inspect``, which use a model file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["evaluate", "inspect", "labelled_rows", "model_and_columns", "predict
 
 
 def model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
-    """A model from a file, and the columns that it was trained on."""
+    """Return a model from a file, and the columns on which it was trained."""
     model = _load(path)
     if not hasattr(model, "feature_names_in_"):
         raise TableError(f"{path}: the model was trained without column names; use it from Python")
@@ -90,7 +90,7 @@ def predict(
     for name in kept:
         if name in found:
             raise TableError(
-                f"--keep {name!r} is what a column of the predictions is called: give it another name in "
+                f"--keep {name!r} is the name of a column of the predictions: give it another name in "
                 f"{data}"
             )
     if out is None:
@@ -100,7 +100,7 @@ def predict(
 
 
 def _kept(data: Path, names: list[str], as_text: bool) -> dict[str, Any]:
-    """Columns of the rows as they stand in the file, to be written as text or to Parquet."""
+    """Return columns as they are in the file, to be written as text or to Parquet."""
     if not names:
         return {}
     table = read_as_written(data, names)
@@ -109,7 +109,7 @@ def _kept(data: Path, names: list[str], as_text: bool) -> dict[str, Any]:
 
 
 def _writable(name: str, column: Any) -> Any:
-    """A column that can be written as text: itself, but for the kinds of text that only Parquet has."""
+    """Return a column that can be written as text: itself, except for kinds of text that only Parquet has."""
     import pyarrow as pa
 
     try:
@@ -131,7 +131,7 @@ def _predictions(fitted: Any, X: Any, proba: bool) -> dict[str, Any]:
 
 
 def _show(columns: dict[str, Any], safe_csv: bool) -> None:
-    """Print columns as CSV: escaped on a terminal, and as they are into a pipe or a file."""
+    """Print columns as CSV: escaped on a terminal, unchanged into a pipe or a file."""
     import pyarrow as pa
 
     table = pa.table(columns)
@@ -139,14 +139,16 @@ def _show(columns: dict[str, Any], safe_csv: bool) -> None:
         table = safe_cells(table)
     tell = print_lines if sys.stdout.isatty() else _as_it_is
     tell(",".join(map(_cell, table.column_names)))
-    # numbers and booleans in the words that a file has for them
+    # numbers and booleans are written as in a file
     texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
     for row in zip(*texts, strict=True):
         tell(",".join(map(_cell, row)))
 
 
 def _as_it_is(line: str) -> None:
-    click.echo(line, color=True)  # without colours click would strip escape sequences from the data
+    click.echo(
+        line, color=True
+    )  # without colours click would remove escape sequences from the data
 
 
 def _cell(text: str | None) -> str:
@@ -204,9 +206,9 @@ def labelled_rows(
     target: str | None,
     besides: tuple[str, ...] = (),
 ) -> tuple[Any, str, Any]:
-    """A file with labels: the table, the name of the column of labels, and the labels.
+    """Return a file with labels: the table, the name of the column of labels, and the labels.
 
-    The columns `besides` are read as text and are not looked at for labels.
+    The columns `besides` are read as text and are not considered as labels.
     """
     table = trained.read(data, decimal, target, text=besides)
     check_columns(besides, table.column_names)
@@ -223,9 +225,9 @@ def labelled_rows(
 
 
 def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
-    """The one column that is no feature and holds nothing but the model's classes.
+    """Return the one column that is not a feature and holds only the model's classes.
 
-    A column that has no other beside it may hold more: whoever reads the labels says what is wrong.
+    If there is only one other column it may hold other values, about which the reader of the labels raises an error.
     """
     known = set(trained.classes.tolist())
     classes = shortened([str(label) for label in trained.classes.tolist()], 5)

@@ -197,7 +197,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
 
 
 def _written(options: dict[str, Any]) -> dict[str, Path | None]:
-    """The files to write, by option; refuses what cannot be written, before the table is read."""
+    """Return the files to write, by option; refuse files that cannot be written, before the table is read."""
     written = {f"--{name}": options[name] for name in ("out", "report", "suspects", "checkpoint")}
     for option, path in written.items():
         check_writable(path, option)
@@ -216,7 +216,7 @@ def _written(options: dict[str, Any]) -> dict[str, Path | None]:
 
 
 def _file(valid: str | None) -> Path | None:
-    """The file of --valid, if it is none of the numbers that it may be."""
+    """Return the file of --valid, if it is not one of the numbers that --valid accepts."""
     return None if valid is None or is_number(valid) else Path(valid)
 
 
@@ -227,7 +227,7 @@ def _write(
     options: dict[str, Any],
     certification: Certification | None,
 ) -> None:
-    """The files that were asked for."""
+    """Write the requested files."""
     if options["out"] is not None:
         model.save(options["out"])
     if options["report"] is not None:
@@ -248,7 +248,7 @@ def _write(
 
 
 def _as_numbers(table: Any) -> np.ndarray[Any, Any]:
-    """Columns as numbers that are equal where the values are; texts as their places in sorted order."""
+    """Return columns as numbers that are equal if the values are; texts become their ranks in sorted order."""
     columns = []
     for column in table.columns:
         if kind_of(column.type) == TEXT:
@@ -265,7 +265,7 @@ def _as_numbers(table: Any) -> np.ndarray[Any, Any]:
 
 
 class _Job:
-    """A table and what is to be learned from it."""
+    """A table and the options of its training."""
 
     def __init__(self, data: Path, table: Any, options: dict[str, Any]) -> None:
         self.options = options
@@ -297,13 +297,13 @@ class _Job:
                 )
             check_finite(data, field.name, self.X.column(field.name))
         self.fit_options = self._fit_options(table)
-        self.table_rows = np.arange(table.num_rows)  # which rows of the table are fitted
+        self.table_rows = np.arange(table.num_rows)  # the rows of the table that are fitted
         self.fresh: dict[str, Any] | None = None
 
     def set_aside(self, fraction: float | None, seed: int) -> None:
-        """Take a fraction of the rows out for the certificate; they are used for nothing else.
+        """Hold out a fraction of the rows for the certificate; they are used for nothing else.
 
-        A hash of their features chooses them, without regard to labels, so that they are drawn as the table is
+        A hash of their features chooses them, regardless of labels, so that they are distributed like the table
         and equal rows stay together.
         """
         if fraction is None:
@@ -331,7 +331,7 @@ class _Job:
                 options[name] = options[name][~out]
 
     def certification(self, model: Any, flip_rates: Any) -> Certification | None:
-        """Bounds of the error on the rows that were set aside; against true labels if flip rates are given."""
+        """Return bounds of the error on the held-out rows, against true labels if flip rates are given."""
         return (
             None
             if self.fresh is None
@@ -339,7 +339,7 @@ class _Job:
         )
 
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
-        """The column to predict: not one that is dropped, or that holds the weights."""
+        """Return the column to predict, which is neither dropped nor the weights."""
         asked = self.options["target"]
         for option, columns in {
             "--drop": self.options["drop"],
@@ -354,7 +354,7 @@ class _Job:
         return find_target(left, asked)
 
     def _check_categorical(self) -> None:
-        """Refuse categories of a column that is no feature."""
+        """Refuse `--categorical` for a column that is not a feature."""
         others = {f"--{role}-column": [name] for role, name in self.roles.items()}
         for option, columns in (others | {"--drop": self.options["drop"]}).items():
             for name in columns:
@@ -443,7 +443,7 @@ class _Job:
         return sources
 
     def _check_limits(self, sources: set[str]) -> None:
-        """Every source needs a limit, and every limit a source."""
+        """Check that every source has a limit, and every limit a source."""
         limits = {text.rpartition("=")[0]: text for text in self.options["limits"]}
         column = f"--domain-column {self.roles['domain']!r}"
         unlimited = sorted(sources - set(limits))
@@ -453,10 +453,12 @@ class _Job:
                 "NAME=LIMIT, or NAME=none for one that must be right"
             )
         for name in sorted(set(limits) - sources):
-            raise TableError(f"--domain-limit {limits[name]} names a source that {column} has not")
+            raise TableError(
+                f"--domain-limit {limits[name]} names a source that is not in {column}"
+            )
 
     def describe(self, data: Path) -> None:
-        """What was inferred, for a person to check."""
+        """Print what was inferred from the table, for the user to check."""
         console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
         def tell(text: str) -> None:
@@ -480,7 +482,7 @@ class _Job:
             tell(f"checkpoint {checkpoint_options.description(self.options)}")
 
     def fit(self, model: Any) -> bool:
-        """Fit the model; returns whether training was interrupted."""
+        """Fit the model; return whether training was interrupted."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -1,4 +1,4 @@
-"""What ``maboost train`` says at the end."""
+"""The final summary of ``maboost train``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {
 
 
 def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """What came out, for JSON: `facts` about the table, the certificate, and which files were written."""
+    """Return the result for JSON: `facts` about the table, the certificate, and the files that were written."""
     c = model.certificate_
     found: dict[str, Any] = {
         "booster": type(model).__name__,
@@ -35,7 +35,7 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
         "certified_floor": c.floor,
         "training_rows": len(model._evidence.rows),
     }
-    if options["suspects"] is not None or options["report"] is not None:  # they take a cross-fit
+    if options["suspects"] is not None or options["report"] is not None:  # both need a cross-fit
         suspects = model.suspect_labels()
         found["suspect_labels"] = int(suspects["is_label_issue"].sum())
         found["wrong_labels"] = suspects.attrs.get("summary")
@@ -62,7 +62,7 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
 
 
 def _listed(rates: Any) -> Any:
-    """P(given | true) as nested lists, by source where rates are by source."""
+    """Return P(given | true) as nested lists, by source if rates are by source."""
     if isinstance(rates, dict):
         return {str(name): matrix.tolist() for name, matrix in rates.items()}
     return rates.tolist()
@@ -95,8 +95,8 @@ def print_summary(s: dict[str, Any], certification: Certification | None, done: 
             )
         )
     if s["rounds"] and "suspect_labels" in s:
-        told = s["wrong_labels"] or f"{s['suspect_labels']} of {s['training_rows']}"
-        rows.append(("suspect labels", told))
+        number = s["wrong_labels"] or f"{s['suspect_labels']} of {s['training_rows']}"
+        rows.append(("suspect labels", number))
     for key in FILES:
         if key in s:
             rows.append((key, s[key]))

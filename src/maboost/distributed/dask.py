@@ -184,7 +184,7 @@ class _OnDask:
             params["random_state"] = int(np.random.mtrand._rand.randint(2**31 - 1))
 
     def to_local(self) -> Any:
-        """The same model as the classifier without Dask."""
+        """Return the same model as the classifier without Dask."""
         model = self._local(**copy.deepcopy(self._local_params()))
         own = {*self.get_params(deep=False), "traffic_"}  # type: ignore[attr-defined]
         model.__dict__ |= {name: value for name, value in vars(self).items() if name not in own}
@@ -193,7 +193,7 @@ class _OnDask:
     # ------------------------------------------------------------------------------------ predict
 
     def predict(self, X: Any) -> Any:
-        """The class with the most votes: lazy for a Dask collection."""
+        """Return the class with the most votes: lazy for a Dask collection."""
         return self._answers("predict", X)
 
     def predict_proba(self, X: Any) -> Any:
@@ -201,11 +201,11 @@ class _OnDask:
         return self._answers("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """The logarithm of `predict_proba`: lazy for a Dask collection."""
+        """Return the logarithm of `predict_proba`: lazy for a Dask collection."""
         return self._answers("predict_log_proba", X)
 
     def decision_function(self, X: Any) -> Any:
-        """The weighted vote: lazy for a Dask collection."""
+        """Return the weighted vote: lazy for a Dask collection."""
         return self._answers("decision_function", X)
 
     def _answers(self, method: str, X: Any) -> Any:
@@ -266,7 +266,7 @@ class _OnDask:
         self.to_local().save(path)
 
     def __copy__(self) -> Any:
-        """The same model with the same client, which only a pickle goes without."""
+        """Return the same model with the same client, which only a pickle goes without."""
         made = object.__new__(type(self))
         made.__dict__ |= self.__dict__
         return made
@@ -276,7 +276,7 @@ class _OnDask:
         return state | {"client": None}
 
     def __sklearn_clone__(self) -> Any:
-        """A copy with the same client, which cannot be copied."""
+        """Return a copy with the same client, which cannot be copied."""
         made: Any = type(self)
         params = copy.deepcopy(self._local_params())
         return made(**params, client=self.client, timeout=self.timeout)
@@ -302,7 +302,7 @@ def _margins(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
 
 
 def _cut_alike(values: Any, X: Any) -> Any:
-    """An array of one entry a row in the chunks of X, where both say how long theirs are."""
+    """Return an array of one entry a row in the chunks of X, where both say how long theirs are."""
     if not (isinstance(values, da.Array) and isinstance(X, da.Array)):
         return values
     sizes = X.chunks[0]
@@ -321,7 +321,7 @@ def _joined(parts: list[Any], X: Any, tail: tuple[int, ...], dtype: Any) -> Any:
 
 @delayed  # type: ignore[untyped-decorator]
 def _right(model: Any, part: dict[str, Any]) -> tuple[float, float]:
-    """The weight of the rows that a model gets right, and of all."""
+    """Return the weight of the rows that a model gets right, and of all."""
     y = column_or_1d(label_array(part["y"]))
     weight = np.asarray(part.get("sample_weight", np.ones(len(y))))
     right = model.predict(part["X"]) == y if len(y) else np.zeros(0, dtype=bool)

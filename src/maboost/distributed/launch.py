@@ -92,7 +92,7 @@ def fit_on_workers(
 
 
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
-    """The parts of every worker that holds any, computed where they are."""
+    """Return the parts of every worker that holds any, computed where they are."""
     training = {n: v for n, v in rows.items() if not n.endswith("_val")}
     watching = {n: v for n, v in rows.items() if n.endswith("_val")}
     futures = loaded(client, training) + (loaded(client, watching) if watching else [])
@@ -127,7 +127,7 @@ def _computed(client: Client, parts: list[Any]) -> list[Future]:
 def _watched(
     client: Client, fit: str, futures: dict[str, Future], timeout: int
 ) -> dict[str, Outcome]:
-    """The outcomes of all workers, or an error that names those that have none.
+    """Return the outcomes of all workers, or an error that names those that have none.
 
     Where a worker failed by itself, its error is what to tell: nobody waits for others beyond `timeout`.
     Of those that are silent some may only be slow to see that they lost touch; they answer the client.

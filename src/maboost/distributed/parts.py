@@ -19,14 +19,14 @@ __all__ = ["blank", "divided", "is_collection", "lengths_of", "parts_of", "recut
 
 
 def is_collection(values: Any) -> bool:
-    """Whether this is a Dask array, data frame or series."""
+    """Return whether this is a Dask array, data frame or series."""
     if isinstance(values, Delayed):  # which has an attribute of any name
         return False
     return isinstance(values, da.Array) or hasattr(values, "map_partitions")
 
 
 def parts_of(name: str, values: Any) -> list[Any]:
-    """The parts of a collection along its rows, each delayed."""
+    """Return the parts of a collection along its rows, each delayed."""
     _check(name, values)
     if isinstance(values, da.Array):
         if values.ndim == 2 and values.numblocks[1] > 1:
@@ -61,7 +61,7 @@ def divided(rows: dict[str, Any]) -> list[Any]:
 
 
 def _read_once(frames: dict[str, Any]) -> dict[str, list[Any]]:
-    """The parts of data frames and series with as many each, in one expression: what they share, the
+    """Return the parts of data frames and series with as many each, in one expression: what they share, the
     reading of a file say, is done once.
     """
     one, *others = frames.values()
@@ -78,12 +78,12 @@ def _named(*values: Any, names: list[str]) -> dict[str, Any]:
 
 
 def lengths_of(part: dict[str, Any]) -> dict[str, int]:
-    """How many rows each argument has in a part."""
+    """Return how many rows each argument has in a part."""
     return {name: values.shape[0] for name, values in part.items()}
 
 
 def recut(parts: list[Any], lengths: list[dict[str, int]]) -> list[Any]:
-    """The rows of parts whose arguments differ in length, cut anew like those of the first argument.
+    """Return the rows of parts whose arguments differ in length, cut anew like those of the first argument.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def blank(values: Any) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """The parts of one worker as one table."""
+    """Return the parts of one worker as one table."""
     if len(parts) == 1:
         return parts[0]
     if sp.issparse(parts[0]):

@@ -169,7 +169,7 @@ def _fitted(
 
 
 def model_digest(model: Any) -> bytes:
-    """A hash of all that a model is, but for the time it took."""
+    """Return a hash of all that a model is, but for the time it took."""
     digest = hashlib.blake2b(digest_size=8)
     columns = [c for c in model.history_.columns if c != "seconds"]
     told = (
@@ -199,7 +199,7 @@ def _check_alike(model: Any, comm: CollectiveCommunicator) -> None:
 
 
 def _portable(error: BaseException) -> Exception:
-    """An error that the client can read."""
+    """Return an error that the client can read."""
     if not isinstance(error, Exception):  # Dask would take it for the end of the worker
         return RuntimeError(f"{type(error).__name__}: {error}")
     try:

@@ -154,7 +154,7 @@ def margin_certificate(
 def _compared(
     found: VotesCertificate, learner: HistTreeClassifier | str, rows: LabelledRows
 ) -> VotesCertificate:
-    """The certificate with the best edge that a learner finds under the hardest distribution."""
+    """Return the certificate with the best edge that a learner finds under the hardest distribution."""
     if learner == "stumps":
         learner = HistTreeClassifier(max_depth=1, min_samples_leaf=1, response="sign")
     if not isinstance(learner, HistTreeClassifier):
@@ -184,7 +184,7 @@ def _compared(
 def certificate_of_members(
     matrix: VoteMatrix, weights: Array, rows: LabelledRows, regularizer: str | Regularizer
 ) -> VotesCertificate:
-    """The certificate of bounded members with votes, and their best edge under the hardest distribution."""
+    """Return the certificate of bounded members with votes, and their best edge under the hardest distribution."""
     found = certificate_of(
         matrix.margins(weights), rows.measure, regularizer, rows.domain,
         scale=math.fsum(np.abs(weights)) or 1.0, scale_is="the sum of the votes",
@@ -200,7 +200,7 @@ def certificate_of_members(
 
 
 def classes_of(ensemble: Any) -> NDArray[Any]:
-    """The classes of a fitted classifier."""
+    """Return the classes of a fitted classifier."""
     if type(ensemble).__module__.split(".")[0] == "lightgbm" and not hasattr(ensemble, "classes_"):
         return np.arange(max(int(ensemble.dump_model()["num_tree_per_iteration"]), 2))
     classes = np.asarray(getattr(ensemble, "classes_", []))
@@ -213,7 +213,7 @@ def classes_of(ensemble: Any) -> NDArray[Any]:
 
 
 def scores_of(ensemble: Any, X: Any, n_classes: int) -> tuple[Array, bool]:
-    """The scores of an ensemble, (n,) or (n, K), and whether they are bounded by one."""
+    """Return the scores of an ensemble, (n,) or (n, K), and whether they are bounded by one."""
     library = type(ensemble).__module__.split(".")[0]
     if library == "lightgbm":
         scores = ensemble.predict(X, raw_score=True)

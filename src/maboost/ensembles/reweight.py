@@ -74,21 +74,21 @@ class ReweightedClassifier:
         return len(self.members_)
 
     def decision_function(self, X: Any) -> Array:
-        """The weighted vote on rows: (n,) for two classes, (n, K) for more."""
+        """Return the weighted vote on rows: (n,) for two classes, (n, K) for more."""
         votes: Array | float = 0.0
         for weight, (answers, codes) in zip(self.weights_, self.members_.coded(X), strict=True):
             votes = votes + weight * answers[codes]
         return np.asarray(votes)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the most votes."""
+        """Return the class with the most votes."""
         votes = self.decision_function(X)
         chosen = (votes > 0.0).astype(np.intp) if votes.ndim == 1 else np.argmax(votes, axis=1)
         found: NDArray[Any] = self.classes_[chosen]
         return found
 
     def predict_proba(self, X: Any) -> Array:
-        """The share of the votes that each class has; they are not calibrated.
+        """Return the share of the votes that each class has; they are not calibrated.
 
         The answers of trees of LightGBM with more than two classes are no shares of votes; there the softmax of the
         votes is returned.
@@ -198,5 +198,5 @@ def reweight(
 
 
 def capacity_for(tolerance: float, ascent: MirrorAscent, rows: LabelledRows) -> float:
-    r"""The capacity :math:`2\max_S B_R/\tau` at which smoothing costs half of the tolerance."""
+    r"""Return the capacity :math:`2\max_S B_R/\tau` at which smoothing costs half of the tolerance."""
     return max(2.0 * MarginBound.of(ascent, rows.measure).start / tolerance, 1.0)

@@ -348,7 +348,7 @@ def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
     for name in signs:
         if name not in known:
             raise ValueError(
-                f"monotonic_cst names column {name!r}, which X has not; "
+                f"monotonic_cst names column {name!r}, which is not in X; "
                 + (f"X has {known!r}" if known else "X has no names of columns")
             )
     return np.array([signs.get(name, 0) for name in known or range(columns)])

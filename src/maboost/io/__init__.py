@@ -1,1 +1,1 @@
-"""Models to files and back: the model file, and exports to other libraries' formats."""
+"""Files: model files, checkpoints, and exports to the formats of other libraries."""

@@ -1,7 +1,7 @@
-"""Checkpoints: a file from which a fit that was killed goes on, to the same bits.
+"""Checkpoints: files from which an interrupted fit resumes, with the same bits.
 
-A checkpoint holds the rounds done (trees, records and samples of rows), the state of the random generator and
-fingerprints of the rows and the booster. It holds nothing of the single rows. A resumed fit repeats the rounds
+A checkpoint holds the finished rounds (trees, records and samples of rows), the state of the random generator and
+fingerprints of the rows and the booster. It holds no data of single rows. A resumed fit repeats the rounds
 without searching for their trees (:meth:`maboost.boosting.loop.Run.repeat`), each shard on its own rows, and
 compares every record to the last bit. So one file serves one machine and any number of shards.
 
@@ -58,7 +58,7 @@ _FREE_OF_LEARNER = (
     "threads",
     "comm",
     "repeats",
-)  # they follow from the rows, or change nothing
+)  # parameters that follow from the rows, or change no result
 _ROWS = {
     "rows": "X, y, the weights, the sources or the share held out have changed",
     "validation rows": "the validation rows have changed",
@@ -71,7 +71,7 @@ _LONGEST = 2000  # characters of what has changed
 class CheckpointError(ParameterError):
     """A file that is no checkpoint, a damaged one, or one of another version or of another fit.
 
-    A fit with ``resume=True`` raises nothing else about the content of the file, whoever wrote it.
+    A fit with ``resume=True`` raises no other error about the content of the file, whoever wrote it.
 
     >>> import tempfile, pathlib
     >>> from sklearn.datasets import load_iris
@@ -88,7 +88,7 @@ class CheckpointError(ParameterError):
 
 
 class Checkpoint:
-    """The file in which a fit saves its rounds; of several shards the first one reads and writes it.
+    """The file in which a fit saves its rounds; the first of several shards reads and writes it.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Checkpoint:
     every : int, default=10
         Rounds between two writes.
     resume : bool, default=False
-        Whether to go on from the file.
+        Whether to continue from the file.
     comm : Communicator, optional
 
     Raises
@@ -118,16 +118,16 @@ class Checkpoint:
         self.every = every
         self.resume = resume
         self.comm = comm or SerialCommunicator()
-        self._encoded: Arrays = {}  # of the rounds that were written before
+        self._encoded: Arrays = {}  # the rounds that are already in the file
         self._rounds = 0
         if self.comm.rank == 0:
             _check_place(self.path)
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """Return the checkpoint that the parameters of a classifier ask for."""
+        """Return the checkpoint for the parameters of a classifier."""
         if model.checkpoint is None:
-            raise ValueError("resume=True goes on from the file at checkpoint, which is None")
+            raise ValueError("resume=True continues from the file at checkpoint, which is None")
         if not model._own_trees():
             raise ValueError(
                 f"checkpoint={os.fspath(model.checkpoint)!r} holds trees of HistTreeClassifier, and "
@@ -137,7 +137,7 @@ class Checkpoint:
         return cls(model.checkpoint, model.checkpoint_every, model.resume, model._comm)
 
     def read(self) -> Stored | None:
-        """Return the content of the file; None if there is no file or the fit begins anew."""
+        """Return the content of the file; None if there is no file or the fit starts from the beginning."""
         if not self.resume:
             return None
         content = None
@@ -153,7 +153,7 @@ class Checkpoint:
             return None if content is None else Stored.parsed(content)
 
     def begin(self, model: Any, run: Run, rows: TrainingRows, stored: Stored | None) -> None:
-        """Take on a run before its first round, and repeat the rounds of `stored`."""
+        """Attach to a run before its first round, and repeat the rounds of `stored`."""
         _check_generator(run.random_state)
         for name in run.groups.names if run.groups else []:
             label(name, "a data source")
@@ -193,7 +193,7 @@ class Checkpoint:
         return CheckpointError(path, " is of another fit: ", told, ". ", *_ADVICE)
 
     def _repeat(self, stored: Rounds) -> None:
-        """Repeat the rounds of a checkpoint, and go on where they end."""
+        """Repeat the rounds of a checkpoint, and continue after them."""
         model, run, done = self.model, self.run, len(stored.history)
         if model._most_rounds < done:
             raise CheckpointError(
@@ -249,14 +249,14 @@ class Checkpoint:
 
 
 def _joined(arrays: Arrays, more: Arrays) -> Arrays:
-    """The arrays of all rounds, from those of the first rounds and those of the others."""
+    """Return the arrays of all rounds, from those of the first rounds and those of the others."""
     joined = {}
     for name, array in arrays.items():
         new = more[name]
         if name in OFFSETS:
             joined[name] = np.append(array, array[-1] + new[1:])
         elif name.startswith("known_"):
-            joined[name] = array  # of all trees of a fit alike
+            joined[name] = array  # the same for all trees of a fit
         else:
             joined[name] = np.concatenate([array, new], axis=1 if name == "group_errors" else 0)
     return joined
@@ -284,21 +284,21 @@ class Rounds:
         pair = dataclasses.astuple(found), dataclasses.astuple(stored)
         errors = {name: errors[t] for name, errors in self.history.group_errors.items()}
         if not np.array_equal(*pair, equal_nan=True) or round.group_errors != errors:
-            raise ValueError(f"round {t + 1} went {found} here and {stored} there")
+            raise ValueError(f"round {t + 1} gave {found} here and {stored} there")
         return round
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A checkpoint that was read: whole and of this version, but not yet compared to a run.
+    """A checkpoint that was read: complete and of this version, but not yet compared with a run.
 
     Attributes
     ----------
     fingerprints : dict
-        Of the rows and the booster; None where a checkpoint of several shards does not have them.
+        Fingerprints of the rows and the booster; None if a checkpoint of several shards does not have them.
     parameters : dict
     seed : int or None
-        Of the choice of the rows held out.
+        The seed of the hold-out.
     """
 
     fingerprints: dict[str, str | None]
@@ -330,7 +330,7 @@ class Stored:
         return cls(fingerprints, parameters, seed, fields, Tensors(arrays))
 
     def rounds(self, run: Run, n_features: int) -> Rounds:
-        """Return the rounds, checked as far as that can be without the rows."""
+        """Return the rounds, checked as far as possible without the rows."""
         fields, arrays = self._fields, self._arrays
         records = read_history(fields.object("history"), arrays)
         trees = read_trees(arrays, run.game.n_classes, n_features, {})
@@ -370,9 +370,9 @@ def _texts(fields: Fields, name: str, kind: Any) -> dict[str, Any]:
 
 
 def _fingerprints(model: Any, run: Run, rows: TrainingRows) -> dict[str, str | None]:
-    """What must be the same when a fit goes on.
+    """Return fingerprints of everything that must not change when a fit resumes.
 
-    A shard does not know the rows of the others. The repeated rounds notice other rows there.
+    A shard does not know the rows of the others; there the repeated rounds detect other rows.
     """
     booster, seed, alone = run.booster, model.random_state, rows.comm.size == 1
     parts = (booster.step, booster.learning_rate, booster.trim, booster.l1)
@@ -423,7 +423,7 @@ def _read_generator(fields: Fields, arrays: Tensors) -> tuple[Any, ...]:
 
 
 def _digest(arrays: Arrays, document: dict[str, Any]) -> str:
-    """A hash of the content of a checkpoint."""
+    """Return a hash of the content of a checkpoint."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -435,11 +435,11 @@ def _digest(arrays: Arrays, document: dict[str, Any]) -> str:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Name the parameter in errors about the file."""
+    """Add the parameter to errors about the file."""
     try:
         yield
     except ModelFormatError as error:
-        told = str(error).replace("model file", "checkpoint")
+        reason = str(error).replace("model file", "checkpoint")
         raise CheckpointError(
             Setting("checkpoint", path), f" cannot be used: {told}. Remove it, or set ",
             Setting("resume", False), ", to begin anew",
@@ -450,7 +450,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _check_place(path: str) -> None:
-    """Refuse before the fit what cannot be written after it has begun."""
+    """Raise an error before the fit if the file cannot be written."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):

@@ -17,18 +17,18 @@ __all__ = ["KEY", "MAX_BYTES", "MAX_DEPTH", "MAX_HEADER", "ModelFormatError"]
 
 Arrays = dict[str, NDArray[Any]]
 
-KEY = "maboost"  # of the document among the container's metadata
+KEY = "maboost"  # the key of the document in the container's metadata
 MAX_BYTES = 1 << 30
 MAX_HEADER = 1 << 24
 MAX_DEPTH = 16
-MAX_ARRAYS = 1 << 12  # each costs far more memory than its bytes
-_SPARE = 1 << 25  # bytes that reading the header may take beyond three times the file
-_VALUE = 150  # bytes that a JSON value takes at most, besides its text
+MAX_ARRAYS = 1 << 12  # an array needs far more memory than its bytes
+_SPARE = 1 << 25  # bytes that reading the header may use beyond three times the file
+_VALUE = 150  # bytes that a JSON value uses at most, besides its text
 _COPIES, _WIDE_COPIES = (
     5,
     12,
-)  # of the header while it is read: as bytes and text; with wide characters
-_LENGTH = 8  # bytes that say how long the header is
+)  # bytes per character of the header while it is read: as bytes and text, or with wide characters
+_LENGTH = 8  # bytes of the length of the header
 _DTYPES = {
     "BOOL": "|u1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -36,7 +36,7 @@ _DTYPES = {
 
 
 class ModelFormatError(ValueError):
-    """A file that is no model file, a damaged one, or one that this version cannot read.
+    """A file is not a model file, is damaged, or cannot be read by this version.
 
     >>> import tempfile, pathlib
     >>> from maboost import ModelFormatError, load_model
@@ -55,7 +55,7 @@ class ModelFormatError(ValueError):
 
 
 def pack(arrays: Arrays, document: dict[str, Any]) -> bytes:
-    """Arrays and a document as the bytes of a file; the same bytes for the same content."""
+    """Return the bytes of a file with arrays and a document; the same bytes for the same content."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     if len(text) > MAX_HEADER // 2:
         raise ValueError(
@@ -70,7 +70,7 @@ def pack(arrays: Arrays, document: dict[str, Any]) -> bytes:
 
 
 def read(path: str | os.PathLike[str], max_bytes: int) -> bytes:
-    """The bytes of a regular file that is not too large."""
+    """Return the bytes of a regular file that is not too large."""
     about = os.stat(path)
     if stat.S_ISDIR(about.st_mode):
         raise IsADirectoryError(f"{os.fspath(path)!r} is a folder, not a model file")
@@ -93,7 +93,7 @@ def _check_size(size: int, max_bytes: int) -> None:
 
 
 def unpack(content: bytes) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and the document of a file; nothing in them has been checked yet."""
+    """Return the arrays and the document of a file, of which nothing has been checked yet."""
     length = int.from_bytes(content[:_LENGTH], "little")
     if len(content) < _LENGTH or length > len(content) - _LENGTH:
         raise ModelFormatError(
@@ -116,7 +116,7 @@ def unpack(content: bytes) -> tuple[Arrays, dict[str, Any]]:
 
 
 def _check_memory(text: bytes, size: int) -> None:
-    """Refuse JSON that would take far more memory than a file of this size has bytes."""
+    """Refuse JSON that would need far more memory than a file of this size has bytes."""
     wide = b"\\u" in text or not text.isascii()
     values = sum(text.count(mark) for mark in (b",", b":", b"[", b"{"))
     needed = (_WIDE_COPIES if wide else _COPIES) * len(text) + _VALUE * values
@@ -127,7 +127,7 @@ def _check_memory(text: bytes, size: int) -> None:
 
 
 def _document(header: bytes) -> str:
-    """The text of the document."""
+    """Return the text of the document."""
     try:
         parts = json.loads(header)
     except (ValueError, RecursionError) as error:
@@ -168,13 +168,13 @@ def _array(name: str, tensor: dict[str, Any]) -> NDArray[Any]:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """A JSON object: no repeated names, no numbers out of range, not nested too deeply."""
+    """Return a JSON object without repeated names, numbers out of range or deep nesting."""
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"has a damaged document: {shortened(str(error))}") from None
     if not isinstance(document, dict):
-        raise ModelFormatError("has a document that is no JSON object")
+        raise ModelFormatError("has a document that is not a JSON object")
     _check_tree(document, MAX_DEPTH)
     return document
 
@@ -187,11 +187,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> float:
-    raise ModelFormatError(f"{text} is no JSON")
+    raise ModelFormatError(f"has the number {text}, which is not JSON")
 
 
 def _check_tree(value: Any, depth: int) -> None:
-    """Refuse deep nesting, numbers out of range and text that is no text."""
+    """Refuse deep nesting, numbers out of range and invalid text."""
     if isinstance(value, list):
         if depth == 0:
             raise ModelFormatError(f"has a document nested more than {MAX_DEPTH} deep")
@@ -216,6 +216,6 @@ def _check_text(value: str) -> None:
 
 
 def shortened(value: Any, most: int = 200) -> str:
-    """A value for an error message."""
+    """Return a value as short text for an error message."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= most else f"{text[:most]}..."

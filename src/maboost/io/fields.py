@@ -1,4 +1,4 @@
-"""Reading parts of a model file by name: each is taken once, checked, and nothing may be left."""
+"""Reading of a model file's parts by name: each is read once and checked, and none may be left over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maboost.io.container import Arrays, ModelFormatError, shortened
 __all__ = ["Fields", "Tensors", "require"]
 
 _LARGEST = 1 << 62
-_SPARE = 1 << 25  # bytes that may be spent beyond the size of the arrays
+_SPARE = 1 << 25  # bytes that may be used beyond the size of the arrays
 
 
 def require(condition: Any, what: str) -> None:
@@ -38,39 +38,39 @@ class Fields:
         self._where = where
 
     def has(self, name: str) -> bool:
-        """Whether a field is there that nobody has taken."""
+        """Return whether a field exists that was not taken."""
         return name in self._left
 
     def take(self, name: str) -> Any:
-        """A field of any type."""
+        """Take a field of any type."""
         require(name in self._left, f"{self._where} has no field {name!r}")
         return self._left.pop(name)
 
     def _typed(self, name: str, wanted: type, kind: str) -> Any:
         value = self.take(name)
-        # in Python a bool is an int too
+        # in Python a bool is also an int
         good = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
         require(good, f"{self._where}.{name} must be {kind}, got {shortened(value)}")
         return value
 
     def text(self, name: str) -> str:
-        """A string."""
+        """Take a string."""
         return str(self._typed(name, str, "text"))
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """Take true or false."""
         return bool(self._typed(name, bool, "true or false"))
 
     def items(self, name: str) -> list[Any]:
-        """A list."""
+        """Take a list."""
         return list(self._typed(name, list, "a list"))
 
     def object(self, name: str) -> Fields:
-        """An object within."""
+        """Take an object."""
         return Fields(self.take(name), f"{self._where}.{name}")
 
     def integer(self, name: str, low: int, high: int = _LARGEST) -> int:
-        """A whole number within limits."""
+        """Take an integer within limits."""
         value = int(self._typed(name, int, "a whole number"))
         require(
             low <= value <= high,
@@ -79,7 +79,7 @@ class Fields:
         return value
 
     def number(self, name: str, low: float = -math.inf, high: float = math.inf) -> float:
-        """A number within limits; NaN only where there are none."""
+        """Take a number within limits; NaN only if there are no limits."""
         value = self.take(name)
         if isinstance(value, dict):
             value = special(value)
@@ -93,22 +93,22 @@ class Fields:
         return float(value)
 
     def optional(self, name: str, read: Callable[..., Any], *limits: Any) -> Any:
-        """None, or what the method `read` of this class makes of a field."""
+        """Take None, or a field by the method `read` of this class."""
         if self._left.get(name, 0) is None:
             return self.take(name)
         return read(self, name, *limits)
 
     def finish(self) -> None:
-        """Refuse fields that nobody took."""
+        """Refuse fields that were not taken."""
         unknown = sorted(self._left)
         require(not unknown, f"{self._where} has unknown fields {shortened(unknown)}")
 
 
 class Tensors:
-    """The arrays of a file, and how much memory may be spent on what is made of the file.
+    """The arrays of a file, with a limit on the memory for the objects built from it.
 
-    Small parts, such as a tree of one node, take far more memory than their bytes in the file. Their
-    readers announce that memory with :meth:`spend` before they take it.
+    Small parts, such as a tree of one node, need far more memory than their bytes in the file. Their
+    readers announce that memory with :meth:`spend` before they allocate it.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -116,12 +116,12 @@ class Tensors:
         self._spare = _SPARE + sum(array.nbytes for array in arrays.values())
 
     def spend(self, size: int, what: str) -> None:
-        """Count so many bytes of memory; raise ModelFormatError if it is too much for this file."""
+        """Count `size` bytes of memory; raise ModelFormatError if that is too much for this file."""
         self._spare -= size
         require(self._spare >= 0, f"{what} would take far more memory than the file has bytes")
 
     def take(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """An array of this dtype and shape; None stands for any length."""
+        """Take an array of this dtype and shape; None stands for any length."""
         require(name in self._left, f"array {name!r} is missing")
         array = self._left.pop(name)
         require(
@@ -137,14 +137,14 @@ class Tensors:
         return array
 
     def any_vector(self, name: str) -> NDArray[Any]:
-        """A vector of numbers of any dtype."""
+        """Take a vector of numbers of any dtype."""
         require(name in self._left, f"array {shortened(name)} is missing")
         array = self._left.pop(name)
         require(array.ndim == 1, f"array {name!r} must have one dimension, got {array.ndim}")
         return array
 
     def finish(self) -> None:
-        """Refuse arrays that nobody took."""
+        """Refuse arrays that were not taken."""
         unknown = sorted(self._left)
         require(not unknown, f"has unknown arrays {shortened(unknown)}")
 
@@ -154,7 +154,7 @@ def _written(shape: tuple[int | None, ...]) -> str:
 
 
 def special(value: Any) -> float:
-    """A number that JSON cannot say."""
+    """Return a number that JSON cannot express, from its name."""
     fields = Fields(value, "a number")
     require(fields.text("kind") == "float", "a number must be a number")
     name = fields.text("value")
@@ -164,6 +164,6 @@ def special(value: Any) -> float:
 
 
 def encoded_number(value: Any) -> Any:
-    """A number for JSON; infinities and NaN by name."""
+    """Return a number for JSON; infinities and NaN by name."""
     number = float(value)
     return number if math.isfinite(number) else {"kind": "float", "value": repr(number)}

@@ -1,4 +1,4 @@
-"""A booster over the library's own trees as a LightGBM model."""
+"""Export of a booster over the library's own trees to LightGBM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.io.parts import Part, parts_by_round, refuse_noise
+from maboost.io.scalar_trees import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ __all__ = ["lightgbm_text", "to_lightgbm"]
 Array = NDArray[np.float64]
 
 _CATEGORICAL, _DEFAULT_LEFT, _NAN_IS_MISSING = 1, 2, 8  # bits of LightGBM's decision_type
-_LARGEST_CODE = 1 << 20  # a node stores a bit for every code up to its largest
+_LARGEST_CODE = 1 << 20  # a node stores one bit for every code up to its largest
 _COVER = 1 << 30  # LightGBM counts rows in 32 bits
 _NOT_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
 
 def to_lightgbm(model: Any) -> Booster:
-    """A booster over the library's own trees as a `lightgbm.Booster`.
+    """Return a booster over the library's own trees as a `lightgbm.Booster`.
 
     Parameters
     ----------
@@ -38,22 +38,22 @@ def to_lightgbm(model: Any) -> Booster:
     -------
     lightgbm.Booster
         ``predict(X, raw_score=True)`` is `decision_function`. ``predict(X)`` is the probability of
-        the second class for two classes, and the votes again for more, as LightGBM's softmax has no
-        scale, and for models with `flip_rates`, whose probabilities are corrected (with more than two classes
-        those are refused). ``predict(X, pred_contrib=True)`` are SHAP values of the votes.
+        the second class for two classes. For more classes it is the votes, since LightGBM's softmax has no
+        scale, and also for models with `flip_rates`, whose probabilities are corrected (with more than two classes
+        these models are refused). ``predict(X, pred_contrib=True)`` are SHAP values of the votes.
         ``feature_importance("gain")`` is `feature_importances_`.
 
     Notes
     -----
-    X is a table of float64: LightGBM rounds whole numbers to float32. Where the fit saw a data frame
+    X is a table of float64: LightGBM rounds integers to float32. If the fit saw a data frame
     with text or categories, X is a pandas frame whose same columns have the dtype "category", or the
-    table of their codes. LightGBM reads numbers of at most 1e-35 in size as zero, and cuts codes of
-    categories to whole numbers.
+    table of their codes. LightGBM reads numbers of magnitude 1e-35 or less as zero, and truncates codes of
+    categories to integers.
 
     Raises
     ------
     ValueError
-        For other estimators, and for categories that are no whole numbers from 0 to about a million.
+        For other estimators, and for categories that are not integers from 0 to about a million.
     ImportError
         Without LightGBM.
 
@@ -78,7 +78,7 @@ def to_lightgbm(model: Any) -> Booster:
 
 
 def lightgbm_text(model: Any) -> str:
-    """The model in LightGBM's text format."""
+    """Return the model in LightGBM's text format."""
     rounds = parts_by_round(model, "to_lightgbm()")
     if len(model.classes_) != 2:
         refuse_noise(model, "to_lightgbm()")
@@ -107,7 +107,7 @@ def lightgbm_text(model: Any) -> str:
 
 
 def _names(model: Any) -> list[str]:
-    """Names without the characters that LightGBM's formats use; where that makes two alike, numbered."""
+    """Return names without the characters that LightGBM's formats use, numbered if two become equal."""
     given = getattr(model, "feature_names_in_", None)
     if given is None:
         return [f"Column_{j}" for j in range(model.n_features_in_)]
@@ -123,7 +123,7 @@ def _names(model: Any) -> list[str]:
 
 
 def _known(model: Any, rounds: list[list[Part]]) -> dict[int, Array]:
-    """The codes of the columns that some node asks for categories."""
+    """Return the codes of the columns on which some node splits by category."""
     asked = {int(part.feature[node]) for parts in rounds for part in parts for node in part.members}
     rare = rounds[0][0].rare
     known = model.ensemble_.hypotheses[0].tree.known if asked else {}
@@ -137,18 +137,18 @@ def _check_codes(known: dict[int, Array], model: Any) -> None:
             name = getattr(model, "feature_names_in_", range(model.n_features_in_))[j]
             raise ValueError(
                 f"to_lightgbm() cannot write the categorical column {name!r}: LightGBM's categories "
-                f"are whole numbers from 0 to {_LARGEST_CODE} here, and it has "
+                f"are integers from 0 to {_LARGEST_CODE} here, and it has "
                 f"{float(codes[~fits][0])!r}; number its categories from 0"
             )
 
 
 def _info(codes: Array | None) -> str:
-    """The values of a categorical column; ranges of numbers are not known."""
+    """Return the values of a categorical column; ranges of numbers are unknown."""
     return "none" if codes is None or not len(codes) else ":".join(str(int(c)) for c in codes)
 
 
 def _pandas_categories(model: Any) -> str:
-    """By column of text or categories of the fitted frame its categories, in the order of codes."""
+    """Return the categories of each column of text or categories in the fitted frame, in the order of codes."""
     codes = model._codes
     ordered = [name for name in codes.dtypes or {} if name in codes.categories]
     for name in ordered:
@@ -204,7 +204,7 @@ def _line(values: Iterable[Any]) -> str:
 
 
 def _sets(part: Part) -> tuple[list[int], list[int], Array]:
-    """Category sets as bits: where each begins, the 32-bit words, and thresholds that number the sets."""
+    """Return category sets as bits: the start of each, the 32-bit words, and thresholds that number the sets."""
     boundaries, words, threshold = [0], [], part.threshold.copy()
     for i, (node, members) in enumerate(part.members.items()):
         codes = _with_rare(members, part.rare.get(int(part.feature[node]))).astype(np.int64)
@@ -217,14 +217,14 @@ def _sets(part: Part) -> tuple[list[int], list[int], Array]:
 
 
 def _with_rare(members: Array, rare: Array | None) -> Array:
-    """All categories that the members stand for."""
+    """Return all categories that the members represent."""
     return members if rare is None or rare[0] not in members else np.union1d(members, rare)
 
 
 def _counts(part: Part) -> NDArray[np.int64]:
-    """Weights as whole numbers, at least one a leaf, that add up from the leaves to the root.
+    """Return weights as integers, at least one a leaf, that add up from the leaves to the root.
 
-    SHAP values weigh the two sides of a split by them.
+    SHAP values weight the two sides of a split by them.
     """
     root = part.weight[0]
     scaled = part.weight * (_COVER / root) if root > 0.0 else np.ones(len(part.weight))

@@ -1,4 +1,4 @@
-"""The model file: everything a fitted booster predicts with, in arrays and JSON, without code.
+"""The model file: all that a fitted booster predicts with, in arrays and JSON, without code.
 
 The format is described in ``docs/model-file.md``.
 """
@@ -36,18 +36,18 @@ __all__ = ["ModelFormatError", "load_model", "save"]
 
 _BOOSTERS = {made.__name__: made for made in BOOSTERS.values()}
 
-# where a fit writes is for the machine that fits, and not for a file to say
+# parameters about files of the fit belong to the machine that fits
 NOT_STORED = frozenset({"checkpoint", "checkpoint_every", "resume"})
 
 _MOST_FEATURES = 1 << 24
-_MOST_STEPS = 1e100  # their sum: votes stay numbers
-_MOST_VOTES = 1e300  # scaled for probabilities
+_MOST_STEPS = 1e100  # the largest sum of steps, so that votes do not overflow
+_MOST_VOTES = 1e300  # the largest scaled vote
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted booster to a file that :func:`load_model` reads.
 
-    The file appears whole or not at all. What the fit remembers of every training row is left out.
+    The file appears complete or not at all. The model's data about every training row is left out.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     _check_can_be_saved(model)
     content = pack(*_parts(model))
     try:
-        _read(*unpack(content))  # what cannot be read is not written
+        _read(*unpack(content))  # a file that could not be read is not written
     except ModelFormatError as error:
         raise ValueError(f"this model cannot be saved: {error}") from None
     with whole_file(path) as file:
@@ -92,13 +92,13 @@ def load_model(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> A
     Returns
     -------
     fitted booster
-        With the same votes, to the bit. `distribution_` and `suspect_labels()` need the training rows
+        The same votes, to the bit. `distribution_` and `suspect_labels()` need the training rows
         and are absent.
 
     Raises
     ------
     ModelFormatError
-        If the file is no model file, damaged, too large, or of an unknown version.
+        If the file is not a model file, damaged, too large, or of an unknown version.
     OSError
         If it cannot be read.
 
@@ -179,7 +179,7 @@ def _names(model: Any) -> list[str] | None:
 
 
 def _columns(codes: CategoryCodes) -> list[Any] | None:
-    """By column its name, its dtype and, where it is coded, its categories."""
+    """Return the name and the dtype of each column, and its categories if it is coded."""
     if codes.dtypes is None:
         return None
     written = []
@@ -200,10 +200,10 @@ def _read(arrays: Arrays, document: dict[str, Any]) -> Any:
 
 
 def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
-    """A booster from the parts of a file of the current version."""
+    """Return a booster from the parts of a file of the current version."""
     fields, tensors = Fields(document, "the document"), Tensors(arrays)
-    for told in ("format", "library"):
-        fields.text(told)
+    for name in ("format", "library"):
+        fields.text(name)
     fields.integer("schema", SCHEMA, SCHEMA)
     decoder = Decoder(tensors)
     model = _unfitted(fields, decoder)
@@ -287,7 +287,7 @@ def _read_categories(values: Any) -> list[Any]:
 
 
 def _counts(codes: CategoryCodes) -> dict[int, int]:
-    """How many categories a coded column has, by position."""
+    """Return the number of categories of each coded column, by position."""
     return {
         j: len(codes.categories[name])
         for j, name in enumerate(codes.dtypes or {})
@@ -296,7 +296,7 @@ def _counts(codes: CategoryCodes) -> dict[int, int]:
 
 
 def _read_rounds(model: Any, fields: Fields, tensors: Tensors, trees: list[Any]) -> None:
-    """The trees with their steps, and what is counted in rounds."""
+    """Read the trees with their steps, and the attributes that count rounds."""
     rounds, K = len(trees), len(model.classes_)
     require(K > 1 or not trees, "one class has no trees")
     require(rounds <= len(model.history_), "history must have a record for every tree")

@@ -1,4 +1,4 @@
-"""The label noise of a model as JSON, and back."""
+"""The label noise of a model as JSON."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["label_noise", "plain_rates", "read_label_noise"]
 Array = NDArray[np.float64]
 
 _CLOSE = 1e-6
-_LEAST = 1e-9  # of a singular value, or of what the rates of two classes leave of one
+_LEAST = 1e-9  # of a singular value, or of one minus the rates of two classes
 _SMALLEST, _LARGEST = (
     1e-100,
     1e100,
-)  # of a weight or a cost: products and ratios of them stay numbers
+)  # limits of a weight or a cost, so that products and ratios do not overflow
 _PARTS = ("rates", "weights", "shares", "costs", "prevalence")
 
 
 def plain_rates(flip_rates: Any) -> Any:
-    """The parameter `flip_rates` with matrices, also those of estimated rates, as nested lists."""
+    """Return the parameter `flip_rates` with matrices, including estimated ones, as nested lists."""
     if isinstance(flip_rates, EstimatedRates):
         return flip_rates.matrix.tolist()
     if isinstance(flip_rates, np.ndarray):
@@ -40,9 +40,9 @@ def plain_rates(flip_rates: Any) -> Any:
 def label_noise(
     training: LabelNoise | None, predicting: LabelNoise | None
 ) -> dict[str, Any] | None:
-    """The noise of the training rows as nested lists of numbers.
+    """Return the noise of the training rows as nested lists of numbers.
 
-    `predicting` is the noise that probabilities are corrected for: the same, or none where they were
+    `predicting` is the noise for which probabilities are corrected: the same, or none if they were
     calibrated on rows of trusted sources.
     """
     if training is None or predicting is None:
@@ -55,7 +55,7 @@ def label_noise(
 
 
 def read_label_noise(value: Any, K: int) -> tuple[LabelNoise | None, LabelNoise | None]:
-    """The noise of the training rows of K classes, and the one that probabilities are corrected for."""
+    """Return the noise of the training rows of K classes, and the noise for which probabilities are corrected."""
     if value is None:
         return None, None
     fields = Fields(value, "label_noise")
@@ -77,7 +77,7 @@ def read_label_noise(value: Any, K: int) -> tuple[LabelNoise | None, LabelNoise 
         good = np.all((parts[name] >= _SMALLEST) & (parts[name] <= _LARGEST))
         require(good, f"label_noise.{name} must be positive and finite")
     least = np.linalg.svd(parts["rates"], compute_uv=False).min()
-    if K == 2:  # no more: beyond one, the classes would change places
+    if K == 2:  # with a sum above one the classes would change places
         least = np.min(1.0 - parts["rates"][:, 0, 1] - parts["rates"][:, 1, 0])
     require(least > _LEAST, "label_noise.rates leave nothing to learn")
     require(np.all(parts["shares"] > 0.0), "label_noise.shares must be positive")
@@ -88,7 +88,7 @@ def read_label_noise(value: Any, K: int) -> tuple[LabelNoise | None, LabelNoise 
 
 
 def _fits(noise: LabelNoise) -> bool:
-    """Whether the weights of each source are, up to a factor, those of its rates and the costs."""
+    """Return whether the weights of each source follow, up to a factor, from its rates and the costs."""
     if noise.n_classes > 2:
         return bool(np.all(noise.weights == 1.0))
     expected = np.array([weights_of_labels(T, noise.costs) for T in noise.rates])

@@ -1,4 +1,4 @@
-"""A booster over the library's own trees as an ONNX model, in double precision throughout."""
+"""Export of a booster over the library's own trees to ONNX, in double precision throughout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.io.parts import Part, parts_by_round, refuse_noise
+from maboost.io.scalar_trees import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["to_onnx"]
 
-# The first versions that know trees over doubles with double answers, and no later.
+# The first versions with trees over doubles and double answers, and no later ones.
 _IR, _OPSET, _ML_OPSET = 10, 15, 5
-_AT_MOST, _SUM = 0, 1  # TreeEnsemble's codes of a question and of putting trees together
+_AT_MOST, _SUM = 0, 1  # TreeEnsemble's codes for a split by threshold and for summing trees
 
 
 def to_onnx(model: Any) -> ModelProto:
-    """A booster over the library's own trees as an ONNX model.
+    """Return a booster over the library's own trees as an ONNX model.
 
     Parameters
     ----------
@@ -32,22 +32,22 @@ def to_onnx(model: Any) -> ModelProto:
     Returns
     -------
     onnx.ModelProto
-        The input `X` is double of shape (n, n_features). The outputs are `label`, as `predict`, and
-        `probabilities`, as `predict_proba`.
+        The input `X` is double of shape (n, n_features). The outputs are `label`, like `predict`, and
+        `probabilities`, like `predict_proba`.
 
     Notes
     -----
     Trees are the operator TreeEnsemble of ai.onnx.ml 5, which ONNX Runtime has since 1.21. Older tree
-    operators answer in single precision.
+    operators return single precision.
 
-    Where the fit saw a data frame with text or categories, X holds their codes: the entry `categories`
-    of the model's metadata lists, by column, the categories in the order of their codes, and anything
-    else is NaN.
+    If the fit saw a data frame with text or categories, X holds their codes: the entry `categories`
+    of the model's metadata lists, by column, the categories in the order of their codes; any other value
+    is NaN.
 
     Raises
     ------
     ValueError
-        For other estimators, and for labels that are no numbers, booleans or text.
+        For other estimators, and for labels that are not numbers, booleans or text.
     ImportError
         Without onnx.
 
@@ -113,7 +113,7 @@ def _metadata(model: Any) -> dict[str, str]:
 def _labels(classes: NDArray[Any]) -> TensorProto:
     from onnx import numpy_helper
 
-    # Python's numbers above 2**63 - 1 would become floats, which do not hold them all
+    # Python's integers above 2**63 - 1 would become floats, which do not represent them all
     plain = classes if classes.dtype.kind == "u" else np.array(classes.tolist())
     if plain.dtype.kind in "iu" and np.all(plain <= np.iinfo(np.int64).max):
         plain = plain.astype(np.int64)
@@ -121,14 +121,14 @@ def _labels(classes: NDArray[Any]) -> TensorProto:
         return numpy_helper.from_array(plain.astype(object), "labels")
     elif plain.dtype.kind not in "bf":
         raise ValueError(
-            f"to_onnx() cannot write the labels {classes.tolist()!r}: they must be whole numbers "
+            f"to_onnx() cannot write the labels {classes.tolist()!r}: they must be integers "
             "below 2**63, floats, booleans or text"
         )
     return numpy_helper.from_array(plain, "labels")
 
 
 def _decisions(model: Any) -> tuple[list[NodeProto], list[TensorProto]]:
-    """From votes to a label and to probabilities."""
+    """Return the nodes that turn votes into a label and probabilities."""
     from onnx import TensorProto, helper, numpy_helper
 
     node = helper.make_node
@@ -158,11 +158,11 @@ def _decisions(model: Any) -> tuple[list[NodeProto], list[TensorProto]]:
 
 
 def _set_columns(rounds: list[list[Part]]) -> dict[tuple[int, bytes], int]:
-    """A number for every distinct question for a category set, those of a feature in a row."""
+    """Return a number for every distinct split by category set, with those of a feature in sequence."""
     asked = {
         (int(part.feature[node]), members.tobytes())
         for parts in rounds
-        for part in parts[:1]  # the parts of a round ask the same
+        for part in parts[:1]  # all parts of a round have the same splits
         for node, members in part.members.items()
     }
     return {question: i for i, question in enumerate(sorted(asked))}
@@ -171,9 +171,9 @@ def _set_columns(rounds: list[list[Part]]) -> dict[tuple[int, bytes], int]:
 def _set_answers(
     asked: dict[tuple[int, bytes], int], rare: dict[int, NDArray[np.float64]]
 ) -> tuple[list[NodeProto], list[TensorProto]]:
-    """Append to X a column for every set: zero for its members, one for all else, NaN included.
+    """Append to X a column for every set: zero for its members, one for all other values, NaN included.
 
-    Runtimes disagree about ONNX's own questions for sets; a lookup in a table is exact in all.
+    Runtimes disagree about ONNX's own set membership; a lookup in a table is exact in all.
     """
     from onnx import helper
 
@@ -191,10 +191,10 @@ def _set_answers(
 def _lookup(
     feature: int, sets: list[NDArray[np.float64]], rare: NDArray[np.float64] | None
 ) -> tuple[list[NodeProto], list[TensorProto]]:
-    """Find a value's place among the codes, from one; zero is the place of all else.
+    """Append the index of a value among the codes, from one; zero stands for all other values.
 
-    Rare categories have one place. They may be very many, so that their place is found by a hash table and
-    not by a comparison with each of them.
+    Rare categories share one index. There may be very many, so a hash table finds the index instead of
+    a comparison with each code.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -208,7 +208,7 @@ def _lookup(
         tables = {"keys": levels, "values": bins + 1.0, "default": np.zeros(1)}
         options: dict[str, Any] = {"domain": "ai.onnx.ml"}
         options |= {f"{name}_tensor": numpy_helper.from_array(v) for name, v in tables.items()}
-        held["at"] = held["at"][0]  # one value a row, not a column of them
+        held["at"] = held["at"][0]  # one value for each row, not a column
         find = [("LabelEncoder", [f"value_{feature}"], "found", options)]
     else:
         held |= {"codes": codes, "places": np.arange(1.0, len(codes) + 1.0)}
@@ -233,7 +233,7 @@ def _lookup(
 def _trees(
     rounds: list[list[Part]], asked: dict[tuple[int, bytes], int], columns: int
 ) -> NodeProto:
-    """The operator that turns columns into votes of shape (n, answers)."""
+    """Return the operator that turns columns into votes of shape (n, answers)."""
     from onnx import helper, numpy_helper
 
     table = _Table(asked, columns)
@@ -263,10 +263,10 @@ def _trees(
 
 
 class _Table:
-    """Trees laid end to end: questions in one list, leaves in another.
+    """Trees in one list of splits and one list of leaves.
 
-    Every question is whether a value is at most a threshold; those for a category set are put to the
-    columns behind the features.
+    Every split compares a value with a threshold; splits by a category set use the
+    columns after the features.
     """
 
     def __init__(self, asked: dict[tuple[int, bytes], int], columns: int) -> None:
@@ -290,7 +290,7 @@ class _Table:
         place = self._places(part, inner, leaves)
         self.answer += [answer] * len(leaves)
         self.value += part.value[leaves].tolist()
-        if not len(inner):  # a question whose answers both lead to the only leaf
+        if not len(inner):  # a split whose two sides both lead to the only leaf
             self._ask(0, np.inf, (place[0], True), (place[0], True), True)
         for node in inner.tolist():
             feature, threshold = int(part.feature[node]), float(part.threshold[node])
@@ -306,11 +306,11 @@ class _Table:
     def _places(
         self, part: Part, inner: NDArray[np.intp], leaves: NDArray[np.intp]
     ) -> NDArray[np.int64]:
-        """Where the nodes are in the list of questions or in that of leaves.
+        """Return the index of each node in the list of splits or in the list of leaves.
 
-        Some versions of ONNX Runtime take a root for a single leaf if its children have the same place,
-        even if one is a question and the other a leaf. A leaf below the root is the first of its tree;
-        in reverse order its place lies behind those of all its questions.
+        Some versions of ONNX Runtime treat a root as a single leaf if its children have the same index,
+        even if one is a split and the other a leaf. A leaf below the root is the first of its tree;
+        in reverse order its index is larger than those of all splits.
         """
         place = np.empty(len(part.feature), dtype=np.int64)
         place[inner] = len(self.feature) + np.arange(len(inner))

@@ -17,11 +17,11 @@ from maboost.io.values import Decoder, Encoder, label, read_label
 
 __all__ = ["certificate", "history", "read_certificate", "read_history"]
 
-MAX_ROUNDS = 1 << 19  # each costs far more memory than its bytes
-_RECORD, _ERROR = 700, 32  # bytes of memory that a round and an error of a group take
+MAX_ROUNDS = 1 << 19  # a round needs far more memory than its bytes
+_RECORD, _ERROR = 700, 32  # bytes of memory for a round, and for an error of a group
 _WHOLE = ("round", "rows_used", "bytes_read")
 _FINITE = ("edge", "step", "gain", "penalty")
-_MOST = 1e100  # of these: sums of them stay numbers
+_MOST = 1e100  # the largest value of these, so that sums do not overflow
 _NUMBERS = (
     "gain", "error_bound", "measured_error", "margin_bound", "soft_margin", "min_margin",
     "best_margin_bound", "floor", "last_gain", "penalty", "last_penalty",
@@ -32,7 +32,7 @@ _NUMBERS = (
 
 
 def history(its: History) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
-    """The history as fields and arrays."""
+    """Return the history as fields and arrays."""
     rounds, names = len(its), list(its.group_errors)
     table = np.array(
         [[float(getattr(r, c)) for c in its.columns] for r in its.records], dtype=np.float64
@@ -49,7 +49,7 @@ def history(its: History) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]
 
 
 def read_history(written: Fields, arrays: Tensors) -> History:
-    """The history; columns that a file does not have take the defaults of `Record`."""
+    """Return the history; columns missing in a file take the defaults of `Record`."""
     columns = written.items("columns")
     names = [read_label(g, "a data source") for g in written.items("groups")]
     written.finish()
@@ -97,7 +97,7 @@ def _column(name: str, values: NDArray[np.float64]) -> list[Any]:
 
 
 def certificate(its: Certificate, encoder: Encoder) -> dict[str, Any]:
-    """The certificate as fields."""
+    """Return the certificate as fields."""
     written: dict[str, Any] = {
         "regularizer": its.regularizer,
         "domain": its.domain,
@@ -143,14 +143,16 @@ def _bound(its: ErrorBound, encoder: Encoder) -> dict[str, Any]:
 
 
 def read_certificate(written: Fields, n_classes: int, decoder: Decoder) -> Certificate:
-    """The certificate."""
+    """Return the certificate."""
     groups: dict[Any, GroupBound] = {}
     for entry in written.items("groups"):
         name, group = _read_group(Fields(entry, "certificate.groups"))
         require(name not in groups, "certificate.groups must be distinct")
         groups[name] = group
     numbers = {name: written.number(name) for name in _NUMBERS}
-    streamed = math.isnan(numbers["soft_margin"])  # then rates say what is wrong, not gains
+    streamed = math.isnan(
+        numbers["soft_margin"]
+    )  # of a stream: the error bound comes from rates, not from gains
     bound = _read_bound(written.take("bound"), n_classes, streamed, decoder)
     read = Certificate(
         regularizer=written.text("regularizer"),

@@ -1,6 +1,6 @@
-"""The versions of the model file, and how older ones become the current one.
+"""The versions of the model file, and upgrades from older versions.
 
-Version 1 had neither a scale of the probabilities nor the errors of data sources, version 2 only one kind of
+Version 1 had neither a scale of the probabilities nor the errors of data sources. Version 2 had only one kind of
 potential that bounds the error. Version 3 had no categories that share a bin, no parameters of trees on the
 boosters, no flip rates, and no penalty of SparseBoost.
 """
@@ -24,7 +24,7 @@ Parts = tuple[Arrays, dict[str, Any]]
 
 
 def upgraded(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """The parts of a file as the current version has them."""
+    """Return the parts of a file in the form of the current version."""
     require(
         document.get("format") == FORMAT,
         f"is not a maboost model file: its format is not {FORMAT!r}",
@@ -43,7 +43,7 @@ def upgraded(arrays: Arrays, document: dict[str, Any]) -> Parts:
 
 
 def _from_1(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """Probabilities had the scale 2, and there were no errors by source."""
+    """Upgrade from version 1: probabilities had the scale 2, and there were no errors by source."""
     require("probability_scale" not in document, "schema 1 has no field 'probability_scale'")
     require("group_errors" not in arrays, "schema 1 has no array 'group_errors'")
     history = document.get("history")
@@ -57,7 +57,7 @@ def _from_1(arrays: Arrays, document: dict[str, Any]) -> Parts:
 
 
 def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """The potential was that of the hypercube, or none."""
+    """Upgrade from version 2: the potential was that of the hypercube, or none."""
     certificate = document.get("certificate")
     require(isinstance(certificate, dict), "the document has no object 'certificate'")
     bound = document["certificate"].get("bound")
@@ -73,7 +73,10 @@ def _from_2(arrays: Arrays, document: dict[str, Any]) -> Parts:
 
 
 def _from_3(arrays: Arrays, document: dict[str, Any]) -> Parts:
-    """Every category had a bin of its own, the default trees had depth 3, and gains alone bounded errors."""
+    """Upgrade from version 3.
+
+    Every category had a bin of its own, the default trees had depth 3, and only gains bounded errors.
+    """
     require("known_rare" not in arrays, "schema 3 has no array 'known_rare'")
     require("known_values" in arrays, "array 'known_values' is missing")
     for name in ("stopped_early", "label_noise"):

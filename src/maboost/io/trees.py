@@ -1,4 +1,4 @@
-"""Trees as flat arrays, end to end, and back."""
+"""Trees as flat arrays in a model file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["OFFSETS", "flat", "read_trees"]
 
 OFFSETS = ("tree_start", "tree_sets", "set_start")  # arrays that count from the first tree on
 
-MAX_TREES = 1 << 18  # each costs far more memory than its bytes
-MAX_CATEGORICAL = 1 << 20  # columns; likewise
+MAX_TREES = 1 << 18  # a tree needs far more memory than its bytes
+MAX_CATEGORICAL = 1 << 20  # columns; the same holds for them
 _TREE, _SET, _KNOWN = (
     1300,
     160,
     400,
-)  # bytes of memory that a tree, a set and a column take beyond those
+)  # bytes of memory for a tree, a set and a column beyond their arrays
 _BLOCK = 1 << 16  # values looked up at a time
-_MOST = 1e100  # of a gain or a weight: sums of them stay numbers
-_SIMPLEX = 1e-6  # by how much the answers of a node may miss one
+_MOST = 1e100  # the largest gain or weight, so that sums do not overflow
+_SIMPLEX = 1e-6  # the largest difference from one of the sum of a node's answers
 
 _NODES = (
     "feature", "threshold", "left", "right", "missing_left", "category_set", "value", "gain", "weight",
@@ -37,7 +37,7 @@ _NODES = (
 
 
 def flat(trees: list[Tree], answers: int) -> Arrays:
-    """Trees as arrays over all their nodes.
+    """Return trees as arrays over all their nodes.
 
     `category_set` counts the sets of its own tree, `left` and `right` the nodes of their own tree.
     """
@@ -83,14 +83,14 @@ def _no_tree(answers: int) -> Tree:
 def read_trees(
     arrays: Tensors, n_classes: int, n_features: int, categories: dict[int, int]
 ) -> list[Tree]:
-    """Trees from arrays, after a check of everything that prediction relies on.
+    """Return trees from arrays, after checking everything that prediction relies on.
 
     Parameters
     ----------
     arrays : Tensors
     n_classes, n_features : int
     categories : dict
-        How many categories a coded column has.
+        The number of categories of each coded column.
     """
     known = _Known.read(arrays, n_features, categories)
     nodes = _Nodes.read(arrays, 1 if n_classes <= 2 else n_classes)
@@ -103,7 +103,7 @@ def read_trees(
 
 
 def _offsets(arrays: Tensors, name: str, pieces: int | None, total: int) -> NDArray[np.int64]:
-    """Where pieces start, and at the end how much there is in all."""
+    """Return the start of each piece, and the total length at the end."""
     start = arrays.take(name, np.int64, (None if pieces is None else pieces + 1,))
     require(
         len(start) and start[0] == 0 and start[-1] == total and np.all(start[1:] >= start[:-1]),
@@ -113,13 +113,15 @@ def _offsets(arrays: Tensors, name: str, pieces: int | None, total: int) -> NDAr
 
 
 def _owners(start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For every entry the piece it lies in."""
+    """Return for every entry the piece that contains it."""
     return np.repeat(np.arange(len(start) - 1), np.diff(start))
 
 
 def _check_sorted(values: NDArray[np.float64], start: NDArray[np.int64], name: str) -> None:
     rises = values[1:] > values[:-1]
-    first = start[(start > 0) & (start < len(values))]  # of a set: what comes before is in another
+    first = start[
+        (start > 0) & (start < len(values))
+    ]  # first entries of pieces have no predecessor
     rises[first - 1] = True
     require(np.all(np.isfinite(values)), f"array {name!r} must be finite")
     require(np.all(rises), f"array {name!r} must be sorted and unique in every set")
@@ -160,14 +162,14 @@ class _Known:
         return {f: self.values[part] for f, part in self._parts()}
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
-        """Each column, and which of the values are its own."""
+        """Yield each column, and the slice of its values."""
         ends = pairwise(self.start.tolist())
         for f, (a, b) in zip(self.feature.tolist(), ends, strict=True):
             yield f, slice(a, b)
 
     @cached_property
     def in_sets(self) -> NDArray[np.bool_]:
-        """Which values sets may hold: of the rare ones of a column the first, which stands for all."""
+        """Return which values sets may hold: of the rare ones of a column only the first, which represents all."""
         places = np.flatnonzero(self.rare)
         column = _owners(self.start)[places]
         allowed = ~self.rare
@@ -175,7 +177,7 @@ class _Known:
         return allowed
 
     def by_bins(self) -> tuple[dict[int, NDArray[np.float64]], dict[int, NDArray[np.float64]]]:
-        """By column the values that sets may hold, and the rare ones where there are any."""
+        """Return by column the values that sets may hold, and the rare ones if there are any."""
         known, rare = {}, {}
         for f, part in self._parts():
             known[f] = self.values[part][self.in_sets[part]]
@@ -237,7 +239,7 @@ class _Nodes:
         )
 
     def check_shape(self, n_features: int) -> None:
-        """Every node but a root is the child of one earlier node of its tree."""
+        """Check that every node but a root is the child of one earlier node of its tree."""
         require(
             np.all((self.feature >= -1) & (self.feature < n_features)),
             f"array 'feature' must name one of the {n_features} columns, or -1 at a leaf",
@@ -248,7 +250,7 @@ class _Nodes:
         require(np.all(idle | ~leaf), "a leaf must have no children, no question and no gain")
         trees, inner = len(self.start) - 1, np.flatnonzero(~leaf)
         one_parent = "every node but a root must have one parent"
-        require(2 * len(inner) == len(leaf) - trees, one_parent)  # so that `inner` is not long
+        require(2 * len(inner) == len(leaf) - trees, one_parent)  # bounds the length of `inner`
         tree = _owners(self.start)[inner]
         first, last = self.start[tree], self.start[tree + 1]
         left, right = first + self.left[inner], first + self.right[inner]
@@ -258,12 +260,12 @@ class _Nodes:
         )
         has_parent = np.zeros(len(leaf), dtype=bool)
         has_parent[left] = has_parent[right] = True
-        # as many children as nodes with a parent: no node has two
+        # there are as many children as nodes with a parent, so no node has two
         counted = np.count_nonzero(has_parent) == len(leaf) - trees
         require(counted and not has_parent[self.start[:-1]].any(), one_parent)
 
     def check_numbers(self) -> None:
-        """Thresholds are no NaN, answers lie where scores lie, gains and weights can be summed."""
+        """Check that thresholds are not NaN, answers are in the range of scores, gains and weights can be summed."""
         require(
             np.all(self.threshold > -np.inf), "array 'threshold' must be finite or plus infinity"
         )
@@ -281,7 +283,7 @@ class _Nodes:
 
 
 def _check_sets(nodes: _Nodes, sets: _Sets, known: _Known) -> None:
-    """Nodes on categorical columns own a set each, of categories that the column has."""
+    """Check that nodes on categorical columns have one set each, of categories of that column."""
     asks = np.isin(nodes.feature, known.feature)
     require(
         np.array_equal(nodes.category_set >= 0, asks) and np.all(nodes.category_set >= -1),
@@ -319,7 +321,7 @@ def _within(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Whether each value is in its own sorted piece ``known[low:high]``, by bisection."""
+    """Return whether each value is in its own sorted piece ``known[low:high]``, by bisection."""
     end = high
     while np.any(searching := low < high):
         middle = np.where(searching, (low + high) // 2, 0)
@@ -336,7 +338,7 @@ def _trees(
     known: dict[int, NDArray[np.float64]],
     rare: dict[int, NDArray[np.float64]],
 ) -> list[Tree]:
-    unbinned = np.zeros((0, N_BINS), dtype=bool)  # decisions on bins are for training only
+    unbinned = np.zeros((0, N_BINS), dtype=bool)  # decisions on bins are needed for training only
     ends, piece = nodes.start.tolist(), sets.start.tolist()
     groups = sets.tree.tolist()
     trees = []

@@ -1,4 +1,4 @@
-"""Parameters and labels as JSON, and back."""
+"""Parameters and labels as JSON."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from maboost.mirror.steps import Corrective, MaxMargin, Paper
 
 __all__ = ["Decoder", "Encoder", "label", "labels", "read_label", "read_labels"]
 
-LONGEST_CLASS = 1 << 12  # characters: each predicted label takes four bytes for each of them
-_STEEPEST = 1e100  # of a FermiDirac cap: beyond it the bounds are not numbers
+LONGEST_CLASS = 1 << 12  # characters: each predicted label takes four bytes for each character
+_STEEPEST = 1e100  # the largest FermiDirac cap; with a larger one the bounds would overflow
 
 OBJECTS: dict[str, Callable[..., Any]] = {
     c.__name__: c
@@ -45,7 +45,7 @@ _FLOATS = ("float16", "float32", "float64")
 
 
 def label(value: Any, what: str) -> Any:
-    """The name of a class, a category, a column or a source for JSON."""
+    """Return the name of a class, a category, a column or a source for JSON."""
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is float:
         return encoded_number(value)
@@ -58,7 +58,7 @@ def label(value: Any, what: str) -> Any:
 
 
 def read_label(value: Any, what: str) -> Any:
-    """A label from JSON."""
+    """Return a label from JSON."""
     if isinstance(value, dict):
         return special(value)
     require(isinstance(value, str | int | float), f"{what} must be text, a number or a boolean")
@@ -66,7 +66,7 @@ def read_label(value: Any, what: str) -> Any:
 
 
 def labels(classes: NDArray[Any]) -> dict[str, Any]:
-    """The classes, with their dtype."""
+    """Return the classes, with their dtype."""
     name = classes.dtype.name
     if classes.dtype.kind == "U":
         name = "str"
@@ -81,7 +81,7 @@ def labels(classes: NDArray[Any]) -> dict[str, Any]:
 
 
 def read_labels(value: Any, arrays: Tensors) -> NDArray[Any]:
-    """The classes from JSON: sorted, no two alike."""
+    """Return the classes from JSON: sorted and distinct."""
     fields = Fields(value, "classes")
     name, values = fields.text("dtype"), fields.items("values")
     fields.finish()
@@ -119,7 +119,7 @@ def _spend_on_text(values: list[str], what: str, arrays: Tensors) -> None:
 
 
 class Encoder:
-    """Parameters to JSON; arrays among them go to `arrays`."""
+    """Encoder of parameters as JSON; arrays among them go to `arrays`."""
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
@@ -127,7 +127,7 @@ class Encoder:
     def parameters(
         self, owner: Any, where: str = "", leave_out: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """The constructor's arguments of an estimator or a component."""
+        """Return the constructor's arguments of an estimator or a component."""
         return {
             name: self.value(value, f"{where}{name}")
             for name, value in owner.get_params(deep=False).items()
@@ -135,7 +135,7 @@ class Encoder:
         }
 
     def value(self, value: Any, name: str) -> Any:
-        """Any value a parameter may have."""
+        """Return any value of a parameter for JSON."""
         value = value.item() if isinstance(value, np.generic) else value
         if value is None or type(value) in (str, int, bool, float):
             return value if value is None else label(value, name)
@@ -153,7 +153,7 @@ class Encoder:
             return {"kind": "object", "class": type(value).__name__, "parameters": inner}
         raise ValueError(
             f"{name}={shortened(value)} cannot be stored in a model file, which holds numbers, text, "
-            f"lists, dicts, arrays and the library's own objects, but no {type(value).__name__}. It is "
+            f"lists, dicts, arrays and the library's own objects, but not {type(value).__name__}. It is "
             f"not needed to predict: set_params({name}=...) to a value that can be stored, or keep the "
             "model with pickle"
         )
@@ -175,7 +175,7 @@ class Encoder:
 
 
 class Decoder:
-    """Parameters from JSON."""
+    """Decoder of parameters from JSON."""
 
     def __init__(self, arrays: Tensors) -> None:
         self.arrays = arrays
@@ -187,7 +187,7 @@ class Decoder:
         where: str,
         refused: frozenset[str] = frozenset(),
     ) -> Any:
-        """An object from its constructor's arguments; those not given have their defaults."""
+        """Return an object from its constructor's arguments; missing ones have their defaults."""
         require(isinstance(parameters, dict), f"the parameters of {where} must be a JSON object")
         known = set(inspect.signature(made).parameters) - refused
         unknown = sorted(set(parameters) - known)
@@ -199,14 +199,14 @@ class Decoder:
                 built._validate_params()
         except (TypeError, ValueError, OverflowError) as error:
             raise ModelFormatError(
-                f"{where} has parameters that cannot be: {shortened(str(error))}"
+                f"{where} has invalid parameters: {shortened(str(error))}"
             ) from None
         steep = isinstance(built, FermiDirac) and built.upper > _STEEPEST
         require(not steep, f"FermiDirac.k must be at most {_STEEPEST:g}")
         return built
 
     def value(self, value: Any, name: str) -> Any:
-        """Any value a parameter may have."""
+        """Return any value of a parameter."""
         if isinstance(value, list):
             return [self.value(v, name) for v in value]
         if not isinstance(value, dict):

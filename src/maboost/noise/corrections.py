@@ -45,7 +45,7 @@ _INSIDE = (
 
 
 def transition_matrix(flip_rates: Any, classes: Any) -> Array:
-    """The matrix of P(given | true), in the order of `classes`.
+    """Return the matrix of P(given | true), in the order of `classes`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _rate(value: Any, name: Any) -> float:
 
 
 def spread_evenly(rates: ArrayLike) -> Array:
-    """The matrix of P(given | true) where the flips of a class are equally often to each other class."""
+    """Return the matrix of P(given | true) where the flips of a class are equally often to each other class."""
     rates = np.asarray(rates, dtype=np.float64)
     K = len(rates)
     if K == 1:
@@ -177,7 +177,7 @@ def label_weights(
 
 
 def _costs(class_weight: Any, names: list[Any]) -> Array:
-    """The cost of each true class."""
+    """Return the cost of each true class."""
     if class_weight is None:
         return np.ones(len(names))
     if not isinstance(class_weight, Mapping):
@@ -196,7 +196,7 @@ def _costs(class_weight: Any, names: list[Any]) -> Array:
 
 
 def class_positions(labels: NDArray[Any], names: NDArray[Any], parameter: str) -> NDArray[np.intp]:
-    """The position of each label among the classes `names`, in any order."""
+    """Return the position of each label among the classes `names`, in any order."""
     order = np.argsort(names)
     found = np.searchsorted(names, labels, sorter=order)
     positions: NDArray[np.intp] = order[np.minimum(found, len(names) - 1)]
@@ -209,7 +209,7 @@ def class_positions(labels: NDArray[Any], names: NDArray[Any], parameter: str) -
 
 
 def weights_of_labels(T: Array, costs: Array) -> Array:
-    """The weight of each given label, two classes; `costs` are those of true classes."""
+    """Return the weight of each given label, two classes; `costs` are those of true classes."""
     minus, plus = T[0, 1], T[1, 0]
     return np.array(
         [
@@ -251,7 +251,7 @@ def corrected_probabilities(q: ArrayLike, flip_rates: Any, *, classes: Any = Non
 
 
 def class_probabilities(q: ArrayLike) -> Array:
-    """The probabilities as an array of shape (n_rows, n_classes), checked."""
+    """Return the probabilities as an array of shape (n_rows, n_classes), checked."""
     q = np.asarray(q, dtype=np.float64)
     if q.ndim == 1:
         q = np.column_stack([1.0 - q, q])
@@ -268,7 +268,7 @@ def class_probabilities(q: ArrayLike) -> Array:
 
 
 def true_probabilities(q: Array, T: Array) -> Array:
-    """The probabilities of true classes, inside (0, 1)."""
+    """Return the probabilities of true classes, inside (0, 1)."""
     if T.shape == (2, 2):
         p = (q[:, 1] - T[0, 1]) / (1.0 - T[0, 1] - T[1, 0])
         p = np.clip(p, _INSIDE, 1.0 - _INSIDE)
@@ -280,7 +280,7 @@ def true_probabilities(q: Array, T: Array) -> Array:
 
 
 def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
-    r"""The probability that a given label is wrong, from calibrated probabilities of given labels.
+    r"""Return the probability that a given label is wrong, from calibrated probabilities of given labels.
 
     With :math:`p` of :func:`corrected_probabilities` and :math:`\hat q = T^\top p` it is
     :math:`1 - T_{\tilde y\tilde y}\,p_{\tilde y}/\hat q_{\tilde y}`. The sum over the rows is the expected
@@ -312,7 +312,7 @@ def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: A
 
 
 def wrong_given(p: Array, given: NDArray[np.intp], T: Array) -> Array:
-    """The probability that each given label is wrong, from probabilities of true classes."""
+    """Return the probability that each given label is wrong, from probabilities of true classes."""
     rows = np.arange(len(given))
     likely = (p @ T)[rows, given]
     right = T[given, given] * p[rows, given]

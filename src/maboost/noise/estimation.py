@@ -336,7 +336,7 @@ def flip_rates_from_trusted(
 
 
 def clopper_pearson(count: Any, n: Any, confidence: float) -> tuple[Array, Array]:
-    """The exact interval of a binomial probability, for `count` of `n`."""
+    """Return the exact interval of a binomial probability, for `count` of `n`."""
     count, n = np.broadcast_arrays(np.asarray(count, dtype=float), np.asarray(n, dtype=float))
     tail = (1.0 - confidence) / 2.0
     inner_low, inner_high = np.maximum(count, 1.0), np.minimum(count, n - 1.0)
@@ -354,7 +354,7 @@ def _estimated(
     n: int,
     source: str,
 ) -> EstimatedRates:
-    """The result for rates that spread evenly over the other classes."""
+    """Return the result for rates that spread evenly over the other classes."""
     own = np.eye(len(names), dtype=bool)
     few, many = spread_evenly(lowest), spread_evenly(highest)
     return EstimatedRates(
@@ -378,12 +378,12 @@ def _check_confidence(confidence: Any) -> None:
 
 
 def _log_likelihood(q: Array, truth: NDArray[np.intp]) -> Callable[[Array], float]:
-    """The log-likelihood of rates; -inf where they leave nothing to learn."""
+    """Return the log-likelihood of rates; -inf where they leave nothing to learn."""
     rows, K = np.arange(len(q)), q.shape[1]
     own = q[rows, truth]
 
     def of_two(rates: Array) -> float:
-        """The general form in closed form: intervals take thousands of evaluations."""
+        """Return the general form in closed form: intervals take thousands of evaluations."""
         left = 1.0 - rates[0] - rates[1]
         if rates[0] < 0.0 or rates[1] < 0.0 or left <= 0.001:
             return -np.inf
@@ -402,7 +402,7 @@ def _log_likelihood(q: Array, truth: NDArray[np.intp]) -> Callable[[Array], floa
 def _start(
     log_likelihood: Callable[[Array], float], rates: Array, fixed: int | None = None
 ) -> Array:
-    """The best rates found on grids: near the maximum, of which clipping can make several local ones.
+    """Return the best rates found on grids: near the maximum, of which clipping can make several local ones.
 
     Two free rates of two are searched together, others one at a time, from `rates` on.
     """
@@ -427,7 +427,7 @@ def _start(
 def _maximum(
     log_likelihood: Callable[[Array], float], start: Array, fixed: int | None = None
 ) -> Array:
-    """The best rates near `start`, one of them fixed."""
+    """Return the best rates near `start`, one of them fixed."""
     from scipy.optimize import minimize, minimize_scalar  # not needed by `import maboost`
 
     free = np.array([j for j in range(len(start)) if j != fixed])
@@ -478,7 +478,7 @@ def _profile_intervals(
     for j in range(K):
 
         def height(value: float, j: int = j) -> float:
-            """How far the profile lies above the level."""
+            """Return how far the profile lies above the level."""
             start = best.copy()
             start[j] = value
             if K == 2:

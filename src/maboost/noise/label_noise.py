@@ -67,7 +67,7 @@ class LabelNoise:
 
     @classmethod
     def of_one_source(cls, rates: Array, costs: Array, prevalence: Array) -> LabelNoise:
-        """The noise where all rows have the same rates."""
+        """Return the noise where all rows have the same rates."""
         K = len(rates)
         weights = weights_of_labels(rates, costs) if K == 2 else np.ones(K)
         return cls(rates[None], weights[None], np.ones(1), costs, prevalence)
@@ -76,7 +76,7 @@ class LabelNoise:
     def of_sources(
         cls, names: Sequence[Any], rates: Array, shares: Array, costs: Array, prevalence: Array
     ) -> LabelNoise:
-        r"""The noise of sources that share P(x, y), each with its own rates; two classes.
+        r"""Return the noise of sources that share P(x, y), each with its own rates; two classes.
 
         The label weights of a source, divided by A, make its weighted error an unbiased estimate of the
         error on true labels. Sources are combined by the square of their information
@@ -101,7 +101,7 @@ class LabelNoise:
         return right
 
     def of_right_labels(self) -> LabelNoise:
-        """The same classes where all labels are right."""
+        """Return the same classes where all labels are right."""
         return LabelNoise.of_one_source(np.eye(self.n_classes), self.costs, self.prevalence)
 
     @property
@@ -141,7 +141,7 @@ class LabelNoise:
         return a, b, a + float(on_minus @ (1.0 - minus)), b - float(on_minus @ keep)
 
     def wrong(self, p: Array, given: NDArray[np.intp], source: NDArray[np.intp] | None) -> Array:
-        """The probability that each given label is wrong, from probabilities of true classes."""
+        """Return the probability that each given label is wrong, from probabilities of true classes."""
         if source is None:
             return wrong_given(p, given, self.rates[0])
         found = np.empty(len(given))
@@ -151,7 +151,7 @@ class LabelNoise:
         return found
 
     def weighted_error(self, error: float) -> float:
-        r"""The weighted error on given labels of a classifier that errs on `error` of the true ones.
+        r"""Return the weighted error on given labels of a classifier that errs on `error` of the true ones.
 
         Two classes: :math:`(A\varepsilon + B)/\bar W`; with class costs `error` is taken to be the same in
         both classes. More classes: the error on given labels if flips hit right and wrong answers alike.
@@ -187,7 +187,7 @@ def _compressed(x: Array, reach: float, edge: float) -> Array:
 def true_prevalence(
     given: Array, rates: Array, effective_rows: float, classes: Sequence[Any] | None = None
 ) -> Array:
-    """The shares of the true classes, from those of given labels; `classes` are their names.
+    """Return the shares of the true classes, from those of given labels; `classes` are their names.
 
     Raises
     ------

@@ -82,7 +82,7 @@ class EstimatedRates:
         return max(1.0 - len(self.classes) * (1.0 - self.confidence), 0.0)
 
     def ordered(self, classes: list[Any]) -> Array:
-        """The matrix in the order of `classes`."""
+        """Return the matrix in the order of `classes`."""
         if len(classes) != len(self.classes) or set(classes) != set(self.classes):
             raise ValueError(
                 f"flip_rates were estimated for the classes {list(self.classes)!r}, but the classes are "
@@ -92,7 +92,7 @@ class EstimatedRates:
         return self.matrix[np.ix_(order, order)].copy()
 
     def to_dict(self) -> dict[str, Any]:
-        """The contents as lists and numbers, ready for JSON; lists follow the order of `classes`."""
+        """Return the contents as lists and numbers, ready for JSON; lists follow the order of `classes`."""
         return {
             "classes": list(self.classes),
             "matrix": self.matrix.tolist(),

@@ -51,7 +51,7 @@ _WIDE = 20.0  # errors that differ by more than this factor need a logarithmic a
 
 
 def pyplot() -> Any:
-    """The module `matplotlib.pyplot`, imported when it is first needed."""
+    """Return the module `matplotlib.pyplot`, imported when it is first needed."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -60,7 +60,7 @@ def pyplot() -> Any:
 
 
 def fitted_booster(model: Any, display: type) -> Any:
-    """The model, if it is a fitted booster with at least one round."""
+    """Return the model, if it is a fitted booster with at least one round."""
     check_is_fitted(model)
     if not hasattr(model, "history_"):
         raise TypeError(
@@ -78,7 +78,7 @@ def fitted_booster(model: Any, display: type) -> Any:
 def axes_for(
     ax: Axes | None, figsize: tuple[float, float] = (6.4, 4.0)
 ) -> tuple[Axes, Figure | SubFigure]:
-    """The axes to draw on, new ones where none are given, and their figure."""
+    """Return the axes to draw on, new ones where none are given, and their figure."""
     plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
@@ -140,13 +140,13 @@ def legend_beside(ax: Axes, **kwargs: Any) -> None:
 
 
 def kept_rounds(model: Any) -> int | None:
-    """How many rounds the model keeps, where that is fewer than were run."""
+    """Return how many rounds the model keeps, where that is fewer than were run."""
     kept = int(model.n_iter_)
     return kept if kept < len(model.history_) else None
 
 
 def limit_style(color: Any = "black") -> dict[str, Any]:
-    """A dotted line, above what may run along it."""
+    """Return a dotted line, above what may run along it."""
     return {"color": color, "linestyle": (0, (1, 2.5)), "linewidth": 1.6, "zorder": 3}
 
 
@@ -161,7 +161,7 @@ def shades(count: int) -> list[tuple[float, float, float]]:
 
 
 def line_style(default: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The style of a line: what the caller gave (short names such as `lw` too), else the default."""
+    """Return the style of a line: what the caller gave (short names such as `lw` too), else the default."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 

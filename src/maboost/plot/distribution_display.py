@@ -194,7 +194,7 @@ class DistributionDisplay:
 
 
 def _density(model: Any, sample_weight: ArrayLike | None) -> Array:
-    """The weight of each row that took part, divided by its share of the base measure."""
+    """Return the weight of each row that took part, divided by its share of the base measure."""
     distribution: Array = model.distribution_
     rows = model._evidence.rows  # without rows of no weight and those held out to watch
     if sample_weight is None:
@@ -230,7 +230,7 @@ def _stacked_axes(ax: Any, panels: int) -> NDArray[Any]:
 
 
 def _column(figure: Any, grid: Any) -> NDArray[Any]:
-    """The two panels over rounds share x; the histogram has its own."""
+    """Return the two panels over rounds share x; the histogram has its own."""
     first = figure.add_subplot(grid[0])
     second = figure.add_subplot(grid[1], sharex=first)
     rest = [figure.add_subplot(grid[i]) for i in range(2, grid.nrows)]

@@ -143,7 +143,7 @@ def _chosen_rounds(rounds: Iterable[int] | None, last: int) -> list[int]:
 
 
 def _cumulative(margins: Array, weight: NDArray[Any] | None) -> tuple[Array, Array]:
-    """The corners of the step function: from (-1, 0) to (1, 1)."""
+    """Return the corners of the step function: from (-1, 0) to (1, 1)."""
     values, place = np.unique(margins, return_inverse=True)
     mass = np.cumsum(np.bincount(place, weights=weight))
     height = mass / mass[-1]

@@ -150,7 +150,7 @@ class Tile:
 
 
 def cell(value: Any, style: str = "") -> Cell:
-    """A cell with any value of a table."""
+    """Return a cell with any value of a table."""
     if is_missing(value):
         return Cell(text(None), "", "missing")
     value = plain(value)
@@ -161,7 +161,7 @@ def cell(value: Any, style: str = "") -> Cell:
 
 
 def number_cell(value: Any, shown: str | None = None, bar: float | None = None) -> Cell:
-    """A cell with a number, sorted by it and not by how it is written."""
+    """Return a cell with a number, sorted by it and not by how it is written."""
     if is_missing(value):
         return Cell(text(None), "", "missing")
     return Cell(number(value) if shown is None else shown, repr(plain(value)), "number", bar)

@@ -163,7 +163,7 @@ def _per_cent(place: Array) -> float:
 
 
 def _round_unit(size: float) -> float:
-    """The smallest of 1, 2, 5, 10, ... times a power of ten that is not less."""
+    """Return the smallest of 1, 2, 5, 10, ... times a power of ten that is not less."""
     power = 10.0 ** math.floor(math.log10(size))
     return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= size * (1 - 1e-9))
 

@@ -34,7 +34,7 @@ _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number in a few digits.
+    """Return a number in a few digits.
 
     >>> number(1234567), number(0.123456), number(float("nan")), number(float("-inf"))
     ('1,234,567', '0.1235', '–', '−∞')
@@ -50,7 +50,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, three digits.
+    """Return a share in per cent, three digits.
 
     >>> percent(0.05318), percent(0.0), percent(1.0), percent(1e-9)
     ('5.32%', '0%', '100%', 'under 0.0001%')
@@ -59,7 +59,7 @@ def percent(share: float) -> str:
 
 
 def at_most(share: float) -> str:
-    """An upper bound in per cent: rounded up, so that what is written is true.
+    """Return an upper bound in per cent: rounded up, so that what is written is true.
 
     >>> at_most(0.25), at_most(0.12341), at_most(1e-9)
     ('25%', '12.4%', '0.0001%')
@@ -68,7 +68,7 @@ def at_most(share: float) -> str:
 
 
 def at_least(share: float) -> str:
-    """A lower bound in per cent: rounded down, so that what is written is true.
+    """Return a lower bound in per cent: rounded down, so that what is written is true.
 
     >>> at_least(0.25), at_least(0.12349), at_least(1e-9)
     ('25%', '12.3%', '0%')
@@ -85,7 +85,7 @@ def _percent(share: float, rounding: str, below: str) -> str:
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
-    """How many of something.
+    """Return how many of something.
 
     >>> count(1, "row"), count(1200, "row"), count(2, "class", "classes")
     ('1 row', '1,200 rows', '2 classes')
@@ -94,7 +94,7 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def text(value: Any, longest: int = _LONGEST) -> str:
-    r"""A value of a table: short, on one line, without invisible signs.
+    r"""Return a value of a table: short, on one line, without invisible signs.
 
     >>> text(0.123456789), text("two\nlines"), text(None), text("a" * 9, 5)
     ('0.123457', 'two lines', '–', 'aaaa…')
@@ -108,7 +108,7 @@ def text(value: Any, longest: int = _LONGEST) -> str:
 
 
 def code(value: Any, longest: int = 400) -> str:
-    """A parameter as Python writes it, without addresses in memory, which differ in every run.
+    """Return a parameter as Python writes it, without addresses in memory, which differ in every run.
 
     >>> code("auto"), code(len)
     ("'auto'", '<built-in function len>')
@@ -117,7 +117,7 @@ def code(value: Any, longest: int = 400) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy as one of Python."""
+    """Return a number of numpy as one of Python."""
     return value.item() if isinstance(value, np.generic) else value
 
 

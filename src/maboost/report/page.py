@@ -20,7 +20,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def page(subject: Subject) -> str:
-    """The report as HTML."""
+    """Return the report as HTML."""
     environment = _environment()
     script, style = (_asset(environment, name) for name in ("report.js", "report.css"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -86,7 +86,7 @@ def _environment() -> Any:
 
 
 def _asset(environment: Any, name: str) -> str:
-    """A file that is put into the page as it is."""
+    """Return a file that is put into the page as it is."""
     source, _, _ = environment.loader.get_source(environment, name)
     return str(source)
 

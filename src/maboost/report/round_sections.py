@@ -48,7 +48,7 @@ def _chosen_rounds(subject: Subject) -> list[int]:
 
 
 def _round_table(subject: Subject, id: str, caption: str, columns: dict[str, Any]) -> Details:
-    """The numbers behind a chart."""
+    """Return the numbers behind a chart."""
     chosen, total = _chosen_rounds(subject), len(subject.model.history_)
     values = {label: np.asarray(v, dtype=float) for label, v in columns.items()}
     rows = [
@@ -130,7 +130,7 @@ def _in_words(curves: Sequence[Curve], last: int) -> str:
 
 
 def distribution_section(subject: Subject) -> Section:
-    """How the weight is spread over the rows."""
+    """Return how the weight is spread over the rows."""
     history = subject.model.history_
     heading = "Distribution over the rows"
     if not len(history):
@@ -197,7 +197,7 @@ def _spread_in_words(subject: Subject) -> str:
 
 
 def source_section(subject: Subject) -> Section | None:
-    """The error on each data source; only combined boosting has them."""
+    """Return the error on each data source; only combined boosting has them."""
     groups = subject.model.certificate_.groups
     if not groups:
         return None

@@ -33,7 +33,7 @@ _LEVELS = (-0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 0.75)
 
 
 def margin_section(subject: Subject) -> Section:
-    """How sure the vote is."""
+    """Return how sure the vote is."""
     return Section("margins", "Margins", _margin_blocks(subject))
 
 
@@ -81,12 +81,12 @@ def _picked(training: LabelledRows, rows: NDArray[np.intp]) -> Any:
 
 
 def _chosen_rounds(last: int) -> list[int]:
-    """The first round, a tenth of them, a third, and all."""
+    """Return the first round, a tenth of them, a third, and all."""
     return sorted({1, max(1, round(last / 10)), max(1, round(last / 3)), last})
 
 
 def _cumulative(margins: Array, weight: Array) -> tuple[Array, Array]:
-    """The corners of the step function: from (-1, 0) to (1, 1)."""
+    """Return the corners of the step function: from (-1, 0) to (1, 1)."""
     values, place = np.unique(margins, return_inverse=True)
     mass = np.cumsum(np.bincount(place, weights=weight))
     heights = mass / mass[-1]
@@ -94,7 +94,7 @@ def _cumulative(margins: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _share(margins: Array, weight: Array, level: float) -> float:
-    """The share of the weight at or below a margin."""
+    """Return the share of the weight at or below a margin."""
     return float(weight[margins <= level].sum() / weight.sum())
 
 
@@ -155,7 +155,7 @@ def _margin_table(chosen: list[int], margins: list[Array], weight: Array) -> Det
 
 
 def suspect_section(subject: Subject) -> Section:
-    """The labels that look wrong."""
+    """Return the labels that look wrong."""
     heading = "Suspect labels"
     table = subject.suspects
     if table is None:

@@ -41,7 +41,7 @@ _NO_ROUNDS = "The model has no rounds, so that there is nothing to show here."
 
 
 def certification_section(subject: Subject) -> Section | None:
-    """The bounds on fresh rows, and which limits are met."""
+    """Return the bounds on fresh rows, and which limits are met."""
     found = subject.certification
     if found is None:
         return None
@@ -117,7 +117,7 @@ def _class_counts(subject: Subject) -> list[int] | None:
 
 
 def _class_weights(subject: Subject) -> list[float] | None:
-    """The share of each class in the weight; None where rows weigh the same."""
+    """Return the share of each class in the weight; None where rows weigh the same."""
     if subject.training is None or not subject.training.weighted:
         return None
     y, weight = subject.training.y, subject.training.weight
@@ -175,7 +175,7 @@ def _column_table(subject: Subject, training: LabelledRows, shown: Sequence[int]
 
 
 def importance_section(subject: Subject) -> Section:
-    """Which features the model uses."""
+    """Return which features the model uses."""
     heading = "Feature importance"
     if not subject.rounds:
         return Section("importance", heading, [Note(_NO_ROUNDS)])

@@ -35,7 +35,7 @@ _NO_IMPORTANCES = (
 
 
 def fitted_booster(model: Any) -> Any:
-    """The model, if it is a fitted booster."""
+    """Return the model, if it is a fitted booster."""
     check_is_fitted(model)
     if not (hasattr(model, "history_") and hasattr(model, "certificate_")):
         raise TypeError(
@@ -160,7 +160,7 @@ class Subject:
 
 
 def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> LabelledRows | None:
-    """The training rows that were given, checked against the model."""
+    """Return the training rows that were given, checked against the model."""
     if X is None and y is None:
         if weight is not None:
             raise ValueError("sample_weight is given without X and y")
@@ -228,7 +228,7 @@ def _check_width(name: str, rows: TableView, model: Any) -> None:
 
 
 def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
-    """The test rows that were given, with the error on them after every round."""
+    """Return the test rows that were given, with the error on them after every round."""
     if X is None and y is None:
         return None
     if X is None or y is None:
@@ -251,7 +251,7 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
 def certification_of(
     model: Any, X: Any, y: ArrayLike | None, given: Certification | None
 ) -> Certification | None:
-    """The certification that was given, else one from the test rows."""
+    """Return the certification that was given, else one from the test rows."""
     if given is not None:
         if not isinstance(given, Certification):
             raise TypeError(
@@ -264,7 +264,7 @@ def certification_of(
 def feature_names(
     model: Any, training: LabelledRows | None, given: Sequence[str] | None
 ) -> list[str]:
-    """The names given, else those of the fit, else those of the table, else x0, x1, ..."""
+    """Return the names given, else those of the fit, else those of the table, else x0, x1, ..."""
     if given is not None:
         if len(given) != model.n_features_in_:
             raise ValueError(

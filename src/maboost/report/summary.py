@@ -14,7 +14,7 @@ __all__ = ["lead", "paragraphs", "promised", "tiles", "title"]
 
 
 def title(subject: Subject) -> str:
-    """The heading: the one given, or the booster and its data."""
+    """Return the heading: the one given, or the booster and its data."""
     if subject.title:
         return subject.title
     name = type(subject.model).__name__.removesuffix("Classifier")
@@ -32,7 +32,7 @@ def lead(subject: Subject) -> str:
 
 
 def tiles(subject: Subject) -> list[Tile]:
-    """The key figures."""
+    """Return the key figures."""
     return [_unseen_tile(subject), _training_tile(subject), _label_tile(subject)]
 
 
@@ -67,17 +67,17 @@ def _label_tile(subject: Subject) -> Tile:
 
 
 def measured(subject: Subject) -> bool:
-    """Whether there is a training error: without rounds only a single class has one."""
+    """Return whether there is a training error: without rounds only a single class has one."""
     return subject.rounds > 0 or len(subject.classes) == 1
 
 
 def streamed(subject: Subject) -> bool:
-    """Whether the model was fitted on a stream, so that its certificate is a statistical one."""
+    """Return whether the model was fitted on a stream, so that its certificate is a statistical one."""
     return math.isnan(subject.model.certificate_.soft_margin)
 
 
 def validation_error(subject: Subject) -> float | None:
-    """The error on the validation rows after the rounds that are kept."""
+    """Return the error on the validation rows after the rounds that are kept."""
     if not subject.rounds:
         return None
     error = float(subject.model.history_["val_error"][subject.rounds - 1])
@@ -85,7 +85,7 @@ def validation_error(subject: Subject) -> float | None:
 
 
 def paragraphs(subject: Subject) -> list[Paragraph]:
-    """The summary in words."""
+    """Return the summary in words."""
     sentences = [_on_new_rows(subject), _trained(subject), _measured(subject), _labels(subject)]
     return [Paragraph(sentence) for sentence in sentences if sentence]
 
@@ -116,7 +116,7 @@ def _trained(subject: Subject) -> str:
 
 
 def _rows(subject: Subject) -> str:
-    """How many rows were trained on, and how many of them only watched."""
+    """Return how many rows were trained on, and how many of them only watched."""
     given = None if subject.training is None else len(subject.training.y)
     if subject.trained is None:
         return count(given, "row") if given is not None else ""
@@ -202,7 +202,7 @@ def _on_new_rows(subject: Subject) -> str:
 
 
 def _verdicts(found: Certification) -> str:
-    """How many limits are met, violated and open."""
+    """Return how many limits are met, violated and open."""
     statuses = [error.status for error in found.errors if error.status is not None]
     if not statuses:
         return ""

@@ -61,7 +61,7 @@ class TableView(Protocol):
 
 
 def table_view(X: Any) -> TableView:
-    """The rows of an array, a data frame of any library, or a sparse matrix."""
+    """Return the rows of an array, a data frame of any library, or a sparse matrix."""
     if sp.issparse(X):
         return _SparseView(X)
     if not isinstance(X, np.ndarray | list | tuple):

@@ -126,7 +126,7 @@ def _limit(name: str, value: int, least: int) -> int:
 
 
 def _writable(path: Path) -> Path:
-    """The path, if a file can be there; found out before the work begins."""
+    """Return the path, if a file can be there; found out before the work begins."""
     if path.is_dir():
         raise IsADirectoryError(f"the report cannot be written: {path} is a folder")
     if not path.parent.is_dir():

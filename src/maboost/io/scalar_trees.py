@@ -1,4 +1,4 @@
-"""A fitted booster as a sum of trees with one number a leaf, the form that other libraries know."""
+"""A fitted booster as a sum of trees with one number in each leaf, the form of other libraries."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Part:
-    """A tree of questions, with one number a leaf.
+    """A tree with one number in each leaf.
 
-    A node asks whether a value is at most its threshold, or whether it is one of its members. Members
-    never include what is missing or unseen: at such a node both count as a no.
+    A node tests whether a value is at most its threshold, or whether it is one of its members. Members
+    never include missing or unseen values: at such a node both count as a no.
 
-    The smallest of a feature's rare categories stands for all of them among the members.
+    The smallest of a feature's rare categories represents all of them among the members.
 
     Attributes
     ----------
     feature : int array, -1 at leaves; the root is first and every child after its parent
     threshold : float array
     members : dict
-        By node the categories it asks for.
+        The categories of each node that splits by category.
     yes, no : int arrays; the children
     missing_yes : bool array; whether NaN follows the yes
     value : float array; the step times the answer
-    weight : float array; how much of the round's distribution reached a node
+    weight : float array; the share of the round's distribution that reached a node
     gain : float array; shares of the model's importances
-    rare : dict; by feature the sorted categories that go one way everywhere
+    rare : dict; by feature the sorted categories that always go the same way
     """
 
     feature: NDArray[np.int32]
@@ -53,17 +53,17 @@ class Part:
 
     @property
     def inner(self) -> NDArray[np.intp]:
-        """The nodes that ask."""
+        """The inner nodes."""
         return np.flatnonzero(self.feature >= 0)
 
     @property
     def leaves(self) -> NDArray[np.intp]:
-        """The nodes that answer."""
+        """The leaves."""
         return np.flatnonzero(self.feature < 0)
 
 
 def refuse_noise(model: Any, target: str) -> None:
-    """Refuse probabilities that are corrected for flip rates, which the other format cannot state."""
+    """Raise ValueError for models with `flip_rates`, whose corrected probabilities the other format cannot express."""
     if model._noise is not None:
         raise ValueError(
             f"{target} cannot write a model with flip_rates={model.flip_rates!r}: its probabilities are "
@@ -73,7 +73,7 @@ def refuse_noise(model: Any, target: str) -> None:
 
 
 def parts_by_round(model: Any, target: str) -> list[list[Part]]:
-    """The parts of every round: one for two classes, one a class for more.
+    """Return the parts of every round: one for two classes, one for each class for more.
 
     Their sum, taken in this order, is `decision_function`. A model without rounds is one constant.
 
@@ -81,7 +81,7 @@ def parts_by_round(model: Any, target: str) -> list[list[Part]]:
     ----------
     model : fitted booster
     target : str
-        The method that asks, for the error.
+        The calling method, for errors.
     """
     check_is_fitted(model)
     if not model.ensemble_:
@@ -118,7 +118,7 @@ def _same_rare(tree: Tree, other: Tree) -> bool:
 
 
 def _without_rounds(model: Any) -> list[float]:
-    """What a model without rounds answers: all votes are for the heaviest class."""
+    """Return the answers of a model without rounds: all votes are for the heaviest class."""
     classes = len(model.classes_)
     if classes == 1:
         return [0.0]
@@ -160,7 +160,7 @@ def _parts(tree: Tree, step: float, columns: int, total: float) -> list[Part]:
 
 
 def _members(tree: Tree, node: int) -> Array:
-    """The categories that do not go where missing values go."""
+    """Return the categories that do not go with missing values."""
     left = tree.categories[int(tree.category_set[node])]
     if not tree.missing_left[node]:
         return left

@@ -76,7 +76,7 @@ class GroupRates:
 
     @classmethod
     def of(cls, groups: Sequence[FlipRates]) -> GroupRates:
-        """The rates of all groups together."""
+        """Return the rates of all groups together."""
         corners = [np.arange(len(own.determinants)) for own in groups]
         if math.prod(map(len, corners)) > 2**_MOST_INTERVALS:
             raise ValueError(
@@ -102,7 +102,7 @@ class GroupRates:
 def rates_by_group(
     flip_rates: Any, groups: Sequence[Any], classes: Sequence[Any]
 ) -> dict[Any, Any] | None:
-    """The flip rates of each group, if `flip_rates` is a dict by group; None if it is not.
+    """Return the flip rates of each group, if `flip_rates` is a dict by group; None if it is not.
 
     Keys are the names of groups, or ``("group", name)`` as in `limits`. A dict whose keys are both groups and
     classes is by group if some value is itself a dict, a matrix or an estimate.
@@ -135,13 +135,13 @@ def rates_by_group(
 
 
 def _group_of(key: Any, groups: Sequence[Any]) -> Any:
-    """The name of the group in a key ``("group", name)``; any other key as it is."""
+    """Return the name of the group in a key ``("group", name)``; any other key as it is."""
     marked = isinstance(key, tuple) and len(key) == 2 and key[0] == "group" and key not in groups
     return key[1] if marked else key
 
 
 def _is_rate(value: Any) -> bool:
-    """Whether a value can be the rate of a class: a number, or an interval of two."""
+    """Return whether a value can be the rate of a class: a number, or an interval of two."""
     interval = isinstance(value, tuple | list) and all(isinstance(end, Real) for end in value)
     return isinstance(value, Real) or interval
 
