@@ -129,6 +129,17 @@ def test_linked_files_exist(page):
     assert not missing
 
 
+@pytest.mark.parametrize("page", ["docs/inside.md", "CONTRIBUTING.md"])
+def test_named_files_and_folders_exist(page):
+    """Names in code style with a slash or a suffix are paths, from the root of the repository or of the package."""
+    names = re.findall(
+        r"`((?!https?:)[\w.-]*(?:/[\w./-]*|\.(?:py|md|toml|ini)))`", (ROOT / page).read_text()
+    )
+    assert len(names) > 10
+    missing = [n for n in names if not ((ROOT / n).exists() or (ROOT / "src/maboost" / n).exists())]
+    assert not missing
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_public_names_are_in_the_reference_with_an_example(module):
     page = (ROOT / "docs" / "reference" / "index.md").read_text()

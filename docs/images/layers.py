@@ -12,22 +12,24 @@ FILL = {"in": "#eef1f6", "fit": "#dfe8fb", "round": "#fdebd3", "out": "#e2f2e4"}
 
 # name: x, y, width, height, colour, folder, what happens there
 BOXES = {
-    "rows": (0.0, 4.2, 2.3, 1.5, "in", "data/", "rows: arrays, tables,\nParquet, batches"),
-    "check": (2.9, 4.2, 2.5, 1.5, "fit", "estimators/", "checks, codes labels,\nweights become the\nbase measure D"),
-    "bins": (6.0, 4.2, 2.3, 1.5, "fit", "learners/tree/", "bins the columns\nonce, a byte a cell"),
-    "weak": (9.4, 4.2, 2.8, 1.5, "round", "learners/", "grows a tree for D·u:\nthe hypothesis h"),
-    "game": (9.4, 2.0, 2.8, 1.5, "round", "boosting/", "losses d on all rows,\nthe edge γ of h"),
-    "move": (5.6, 2.0, 2.9, 1.5, "round", "mirror/", "step η; u moves along d\nand is projected; gain"),
+    "rows": (0.0, 4.2, 2.3, 1.5, "in", "data/", "rows, labels, weights:\nmemory, Parquet,\niterators"),
+    "check": (2.9, 4.2, 2.5, 1.5, "fit", "estimators/", "check parameters, code\nlabels; weights become\nthe base measure D"),
+    "bins": (6.0, 4.2, 2.3, 1.5, "fit", "learners/tree/", "bin the columns once,\none byte a cell"),
+    "weak": (9.4, 4.2, 2.8, 1.5, "round", "learners/", "grow a tree for weights D·u:\nthe hypothesis h"),
+    "search": (9.4, 2.0, 2.8, 1.5, "round", "boosting/", "the loss d and the edge γ\nof h on all rows"),
+    "move": (5.6, 2.0, 2.9, 1.5, "round", "engine/", "step η; move u along d,\nproject it; the gain"),
     "proof": (2.9, 2.0, 2.2, 1.5, "out", "boosting/", "certificate\nand history\nfrom the gains"),
     "model": (0.0, 2.0, 2.3, 1.5, "out", "estimators/", "H = Σ η h:\npredict, margins,\nsuspect labels"),
-    "files": (0.0, 0.0, 5.1, 1.2, "out", "io/  plot/  report/  cli/", "model file, exports, pictures, report"),
-    "comm": (5.6, 0.0, 6.6, 1.2, "in", "comm, threads", "every sum over rows: integers, so that neither\nthreads nor shards change a bit"),
+    "files": (0.0, 0.0, 5.1, 1.2, "out", "io/  plot/  report/  cli/", "model file, exports, plots, report"),
+    "theory": (5.6, 0.0, 2.9, 1.2, "in", "mirror/", "Algorithm 1 in numpy: the\ntheory, and the tests' oracle"),
+    "comm": (9.0, 0.0, 3.2, 1.2, "in", "runtime/", "threads, shards, integer sums\nwith the same bits for any number"),
 }  # fmt: skip
 # from, side, to, side, label
 ARROWS = [
     ("rows", "r", "check", "l", ""), ("check", "r", "bins", "l", ""), ("bins", "r", "weak", "l", ""),
-    ("weak", "b", "game", "t", "h"), ("game", "l", "move", "r", "d, γ"), ("move", "l", "proof", "r", ""),
+    ("weak", "b", "search", "t", "h"), ("search", "l", "move", "r", "d, γ"), ("move", "l", "proof", "r", ""),
     ("proof", "l", "model", "r", ""), ("model", "b", "files", "t", ""),
+    ("theory", "t", "move", "b", "compiled"),
 ]  # fmt: skip
 
 
@@ -73,7 +75,7 @@ def main() -> None:
     for start, out, end, into, label in ARROWS:
         (x0, y0), (x1, y1) = at(start, out), at(end, into)
         arrow(axis, (x0, y0), (x1, y1))
-        aside = (0.2, -0.05) if x0 == x1 else (0.05, 0.12)
+        aside = (0.2 + 0.055 * len(label), -0.05) if x0 == x1 else (0.05, 0.12)
         axis.text(
             (x0 + x1) / 2 + aside[0], (y0 + y1) / 2 + aside[1], label, ha="center", style="italic"
         )
