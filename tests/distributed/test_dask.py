@@ -362,7 +362,7 @@ def test_callbacks_are_refused_and_not_left_out(client):
     X, y = table(60)
     lazy, labels = da.from_array(X, chunks=(30, 6)), da.from_array(y, chunks=30)
     model = DaskMABoostClassifier(n_estimators=2).set_callbacks(callback.ProgressBar())
-    with pytest.raises(ValueError, match="callbacks are shown all rows"):
+    with pytest.raises(ValueError, match="callbacks need all rows"):
         model.fit(lazy, labels)
     assert model.set_callbacks().fit(lazy, labels).n_iter_ == 2
 

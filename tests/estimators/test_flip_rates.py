@@ -413,7 +413,7 @@ def test_rates_of_sources_keep_their_names():
 
 
 REFUSED = [
-    ({"maybe": 0.1}, "flip_rates names 'maybe', which is no class"),
+    ({"maybe": 0.1}, "flip_rates names 'maybe', which is not a class"),
     ({"yes": 0.6, "no": 0.5}, "flip_rates=.* leave nothing to learn: .* add up to 1.1"),
     (0.5, "leave nothing to learn"),
     ([[0.5, 0.5], [0.5, 0.5]], "leave nothing to learn"),
@@ -469,7 +469,7 @@ def test_rates_by_source_that_cannot_be_are_refused():
         fit(BY_SOURCE | {"other": 0.1})
     with pytest.raises(ValueError, match=r"must be a dict by source"):
         fit(0.2)
-    with pytest.raises(ValueError, match=r"names 'maybe', which is no class"):
+    with pytest.raises(ValueError, match=r"names 'maybe', which is not a class"):
         fit({"good": 0.0, "bad": {"maybe": 0.1}})
     with pytest.raises(ValueError, match="by source need two classes, and y has 3"):
         fit(BY_SOURCE, y=population(300, 3)[2])

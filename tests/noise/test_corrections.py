@@ -170,7 +170,7 @@ ESTIMATE = flip_rates_from_audit(["a", "b"], ["a", "b"])
         (lambda: transition_matrix({0: 0.5, 1: 0.5}, [0, 1]), "add up to less than 1"),
         (lambda: transition_matrix(0.5, [0, 1]), "add up to less than 1"),
         (lambda: transition_matrix(2 / 3, [0, 1, 2]), "singular"),
-        (lambda: transition_matrix({"c": 0.1}, ["a", "b"]), "'c', which is no class"),
+        (lambda: transition_matrix({"c": 0.1}, ["a", "b"]), "'c', which is not a class"),
         (lambda: transition_matrix({"a": 1.1}, ["a", "b"]), "rate of 'a' must be a number in"),
         (lambda: transition_matrix({"a": np.nan}, ["a", "b"]), "rate of 'a' must be a number in"),
         (lambda: transition_matrix(True, ["a", "b"]), "flip_rates must be a rate"),
@@ -179,8 +179,8 @@ ESTIMATE = flip_rates_from_audit(["a", "b"], ["a", "b"])
         (lambda: transition_matrix(ESTIMATE, ["a", "c"]), "estimated for the classes"),
         (lambda: transition_matrix(ESTIMATE, ["a", "b", "c"]), "estimated for the classes"),
         (lambda: label_weights([0, 1, 2], 0.1), "two classes"),
-        (lambda: label_weights([0, 1, 2], 0.1, classes=[0, 1]), "y holds 2, which is no class"),
-        (lambda: label_weights([0, 1], 0.1, class_weight={2: 1.0}), "names 2, which is no class"),
+        (lambda: label_weights([0, 1, 2], 0.1, classes=[0, 1]), "y holds 2, which is not a class"),
+        (lambda: label_weights([0, 1], 0.1, class_weight={2: 1.0}), "names 2, which is not a class"),
         (lambda: label_weights([0, 1], 0.1, class_weight="balanced"), "dict of costs"),
         (lambda: label_weights([0, 1], 0.1, class_weight={0: -1.0}), "at least 0"),
         (lambda: corrected_probabilities([0.5, np.nan], 0.1), "probabilities in"),
@@ -189,7 +189,7 @@ ESTIMATE = flip_rates_from_audit(["a", "b"], ["a", "b"])
         (lambda: corrected_probabilities([[0.5, 0.2]], 0.1), "sum to 1"),
         (lambda: corrected_probabilities([0.5], 0.1, classes=[0, 1, 2]), "probabilities of 2 classes"),
         (lambda: probability_wrong([0.5, 0.5], [0], 0.1, classes=[0, 1]), "q has 2 rows"),
-        (lambda: probability_wrong([0.5], [3], 0.1, classes=[0, 1]), "y holds 3, which is no class"),
+        (lambda: probability_wrong([0.5], [3], 0.1, classes=[0, 1]), "y holds 3, which is not a class"),
     ],
 )  # fmt: skip
 def test_refusals(call, message):

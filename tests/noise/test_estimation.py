@@ -133,7 +133,7 @@ class TestPrevalence:
         [
             ([0, 1, 2], 0.5, 1, "two classes"),
             ([1, 1], 0.5, 1, "two classes"),
-            ([0, 1], 0.5, "fraud", "flipped='fraud' is no class"),
+            ([0, 1], 0.5, "fraud", "flipped='fraud' is not a class"),
             ([0, 1], 0.0, 1, "prevalence must be a share"),
             ([0, 1], 50, 1, "prevalence must be a share"),
             ([0, 1], np.nan, 1, "prevalence must be a share"),

@@ -276,7 +276,7 @@ def test_balanced_costs_give_all_true_classes_the_same_weight():
 @pytest.mark.parametrize(
     ("rates", "message"),
     [
-        ({"c": 0.1}, "'c', which is no class; the classes are"),
+        ({"c": 0.1}, "'c', which is not a class; the classes are"),
         ({"a": 0.6, "b": 0.4}, "add up to 1, and must add up to less than 1"),
         (0.5, "add up to 1"),
         ({"a": 1.5}, "the rate of 'a' must be a number in"),

@@ -573,7 +573,7 @@ def test_models_that_cannot_be_reported(tmp_path, smooth):
         ({"sample_weight": Y[HALF]}, "sample_weight is given without X and y"),
         (
             {"X": X[HALF], "y": Y[HALF] + 1},
-            r"y has 2, which is none of the model's classes \[0, 1\]",
+            r"y has 2, which is not among the model's classes \[0, 1\]",
         ),
         ({"X": X[HALF], "y": Y[HALF].astype(str)}, "y has '0', which is none of the model's"),
         ({"X_test": X}, "X_test and y_test go together"),

@@ -1,4 +1,4 @@
-"""Certificates on rows that were not used to fit, for any classifier."""
+"""Certificates of any classifier on rows that were not used to fit it."""
 
 from maboost.certification.fresh_rows import certify
 from maboost.certification.result import Certification, CertifiedError

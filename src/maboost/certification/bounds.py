@@ -51,10 +51,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-POWER = 0.8  # the probability with which that many fresh rows decide a limit
+POWER = 0.8  # the probability with which the reported number of fresh rows decides a limit
 MOST_ROWS = 10**9
 _BISECTIONS = 30
-_POINTS = 15  # tried at a time, where values are few
+_POINTS = 15  # points tried at a time, if there are few values
 _FEW = 256
 _BLOCK = 1 << 20  # numbers in memory at a time
 _RATIO = math.sqrt(2.0)  # of neighbouring bets
@@ -90,18 +90,18 @@ def rows_to_decide(share: float, limit: float, delta: float) -> int | None:
 
 @dataclass(frozen=True)
 class Losses:
-    """The distinct values of the numerator N and the denominator D on the rows, and what values they can take.
+    """The distinct values of the numerator N and the denominator D on the rows, and the range of these values.
 
-    Both depend on flip rates. Where only a region of the rates is known, there is one line for each of its
+    Both depend on flip rates. If only a region of the rates is known, there is one line for each of its
     corners: N and D are affine in every single rate, so the capital of a bet is least at a corner.
 
     Attributes
     ----------
     numerator, denominator : arrays of shape (n_corners, n_values)
     counts : array of shape (n_values,)
-        Rows with each value.
+        The number of rows with each value.
     extremes : tuple of two arrays of shape (n_corners, n_extremes)
-        Numerators and denominators whose convex hull has all values that a row can have.
+        Numerators and denominators whose convex hull contains all possible values of a row.
     reference : array of shape (2, n_extremes)
         Probabilities of the extremes in a reference population, with a rate of 0 and with a rate of 1.
     """
@@ -147,8 +147,8 @@ def betting_bounds(losses: Losses, delta: float) -> tuple[float, float]:
 def betting_rows_to_decide(losses: Losses, limit: float, delta: float) -> int | None:
     """Fresh rows with which :func:`betting_bounds` probably decides a limit, if rows are like these.
 
-    None if no number of rows decides it: the estimate is at the limit, or on either side of it by what the
-    flip rates are.
+    None if no number of rows decides it: the estimate equals the limit, or the corners of the flip rates lie on both
+    sides of it.
     """
     estimates = losses.estimates
     if np.all(estimates < limit):
@@ -202,7 +202,7 @@ def _upper(losses: Losses, delta: float) -> float:
     few = len(losses.counts) <= _FEW
     cell = len(grid.cells) - 1
     step = cell if few else 1
-    while cell > 0:  # from above to the first cell that begins with a t that is kept
+    while cell > 0:  # downwards to the first cell that begins with a t that is not rejected
         starts = np.arange(cell - step, cell)
         kept_cells = np.flatnonzero(~rejected(grid.cells[starts]))
         if len(kept_cells):
@@ -221,7 +221,7 @@ def _upper(losses: Losses, delta: float) -> float:
 
 
 class _Grid:
-    """The bets of a mixture, which depend on what the values can be and on how many rows there are."""
+    """The bets of a mixture, which depend on the possible values and on the number of rows."""
 
     def __init__(self, losses: Losses, rows: float, delta: float) -> None:
         self._losses = losses
@@ -240,7 +240,7 @@ class _Grid:
         self._log_shares = np.log(shares / shares.sum(axis=1, keepdims=True))
 
     def _largest(self, t: Array) -> Array:
-        """Return the largest value that a row can have for some rate in [t, 1]: it is convex in the rate."""
+        """Return the largest value of a row for any rate in [t, 1], which is convex in the rate."""
         above, below = self._losses.extremes
         values = above.ravel() - t[:, None] * below.ravel()
         found: Array = np.maximum(values.max(axis=1), self._at_one)
@@ -258,7 +258,7 @@ class _Grid:
     def log_shares(self, t: Array, cell: Array | int | None = None) -> Array:
         """Logarithms of the shares of the bets at t, of shape (n_t, n_bets).
 
-        A bet that can lose more than all for some rate in [t, 1] has none.
+        A bet that can lose more than its capital for some rate in [t, 1] has share zero.
         """
         if cell is None:
             cell = np.minimum(np.searchsorted(self.cells, t, side="right"), len(self.cells) - 1) - 1

@@ -1,10 +1,10 @@
-"""Flip rates, known or known up to intervals, as what they do to losses.
+"""Flip rates, known or known up to intervals, in the form that the losses need.
 
 With T the matrix of P(given | true), a function of the true class with values L has the unbiased estimate
 :math:`T^{-1}L` on given labels. Multiplied by the determinant of T the entries are affine in the rate of
-every class, so that the least and the largest of what follows from them are at corners of a box of rates.
+every class, so the extremes of all quantities that follow from them are at corners of a box of rates.
 
-Where groups of rows have rates of their own, the entries of every group are multiplied by the determinants of all
+If groups of rows have rates of their own, the entries of every group are multiplied by the determinants of all
 groups. A common factor of all rows cancels in ratios of sums over groups, and the entries stay affine in every
 single rate.
 """
@@ -27,7 +27,7 @@ __all__ = ["FlipRates", "GroupRates", "flip_rates_of", "rates_by_group"]
 
 Array = NDArray[np.float64]
 
-_MOST_INTERVALS = 8  # the corners double with each
+_MOST_INTERVALS = 8  # each interval doubles the number of corners
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FlipRates:
     centre : array of shape (n_classes, n_classes)
         The inverse of T at the middle of the region.
     estimated : bool
-        Whether there are intervals, so that the region may miss the true rates.
+        Whether some rates are intervals, which may miss the true rates.
     """
 
     inverses: Array
@@ -54,15 +54,15 @@ class FlipRates:
 
 @dataclass(frozen=True)
 class GroupRates:
-    """The flip rates of rows that are in groups with rates of their own, or in one group.
+    """The flip rates of rows in groups with rates of their own, or in one group.
 
     Attributes
     ----------
     groups : tuple of FlipRates
-        By group.
+        The rates of each group.
     inverses : array of shape (n_corners, n_groups, n_classes, n_classes)
-        The inverse of each group's T times the determinants of all groups. The corners are all combinations of
-        those of the groups.
+        The inverse of each group's T times the determinants of all groups. The corners are all combinations of the
+        groups' corners.
     determinants : array of shape (n_corners,)
         The product of the determinants of all groups.
     centre : array of shape (n_groups, n_classes, n_classes)
@@ -135,7 +135,7 @@ def rates_by_group(
 
 
 def _group_of(key: Any, groups: Sequence[Any]) -> Any:
-    """Return the name of the group in a key ``("group", name)``; any other key as it is."""
+    """Return the name of the group in a key ``("group", name)``; any other key unchanged."""
     marked = isinstance(key, tuple) and len(key) == 2 and key[0] == "group" and key not in groups
     return key[1] if marked else key
 
@@ -147,7 +147,7 @@ def _is_rate(value: Any) -> bool:
 
 
 def flip_rates_of(flip_rates: Any, classes: list[Any]) -> FlipRates:
-    """Flip rates of rows of one kind: as in `transition_matrix`, or with intervals ``{class: (low, high)}``."""
+    """Return flip rates of one kind of rows: as in `transition_matrix`, or with intervals ``{class: (low, high)}``."""
     given = getattr(flip_rates, "intervals", flip_rates)
     given = given() if callable(given) else given
     names: list[Any] = []

@@ -49,14 +49,14 @@ def certify(
     and any classifier: LightGBM, XGBoost, a pipeline, a booster of this package.
 
     The bounds hold if the rows are *fresh*: drawn independently from the population of interest, and not used
-    to fit the classifier, to stop it early, to choose it, or to calibrate it. They hold for one look. To add
-    rows and look again until a limit is met is not covered: decide an open limit on new rows alone.
+    to fit the classifier, to stop it early, to choose it, or to calibrate it. They hold for one look. Adding
+    rows and looking again until a limit is met is not covered: decide an open limit on new rows alone.
 
     Parameters
     ----------
     classifier : object with ``predict``
         Its predictions are compared with `y`.
-    X : array, data frame or whatever ``classifier.predict`` takes
+    Fresh rows, in any form that ``classifier.predict`` accepts.
         Fresh rows.
     y : array-like of shape (n_rows,)
         Their given labels.
@@ -71,7 +71,7 @@ def certify(
         ``("group", name)``) and ``("class", label)``.
     flip_rates : dict, float or array of shape (n_classes, n_classes), optional
         How often a class is labelled otherwise, as in :func:`maboost.noise.transition_matrix`. The bounds are
-        then about *true* labels. A rate that is not known may be an interval, ``{"fraud": (0.35, 0.45)}``;
+        then about *true* labels. A rate that is unknown may be an interval, ``{"fraud": (0.35, 0.45)}``;
         all intervals together must hold with probability :math:`1 - \delta/2` at least, and the bounds then
         use the other half and the worst rates in the intervals. An object with an attribute `intervals` that
         is such a dict does, too. Rates must hold within each group. Where they differ, give them by group,
@@ -118,7 +118,7 @@ def certify(
         np.array(_codes(predicted, labels)),
         _weights(sample_weight, len(given)),
         kinds,
-        max(len(labels), 2),  # there may be more in the population
+        max(len(labels), 2),  # the population may have more
         rates,
         [],
     )
@@ -131,7 +131,7 @@ def certify(
 
 
 def _answers(classifier: Any, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any], list[Any]]:
-    """Given labels, predicted labels and the classes."""
+    """Return given labels, predicted labels and the classes."""
     predict = getattr(classifier, "predict", None)
     if not callable(predict):
         raise TypeError(f"classifier must have a method predict, got {type(classifier).__name__}")
@@ -149,13 +149,13 @@ def _rates(
     rows: int,
     confidence: float,
 ) -> tuple[GroupRates | None, NDArray[np.intp]]:
-    """Return the flip rates, and for each row which of their groups it is in."""
+    """Return the flip rates, and for each row the index of its group of rates."""
     kinds = np.zeros(rows, dtype=np.intp)
     if flip_rates is None:
         return None, kinds
     if len(labels) < 2:
         raise ValueError(
-            f"flip_rates needs two classes at least, but all labels and predictions are {labels[0]!r}"
+            f"flip_rates needs at least two classes, but all labels and predictions are {labels[0]!r}"
         )
     by_group = rates_by_group(flip_rates, list(members), labels)
     if by_group is None:
@@ -174,7 +174,7 @@ def _certified(
     limits: Any,
     confidence: float,
 ) -> Certification:
-    """Bounds overall, by group and by class."""
+    """Return bounds overall, by group and by class."""
     allowed = _limits(limits, list(members), labels)
     delta = 1.0 - confidence
     if rows.rates is not None and rows.rates.estimated:
@@ -199,9 +199,9 @@ def _certified(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Fresh rows: codes of the given and the predicted label, weights, flip rates and which of them hold.
+    """Fresh rows: codes of the given and the predicted label, weights, and the flip rates of each row.
 
-    `misfits` collects the errors that no rate between 0 and 1 fits.
+    `misfits` collects the errors for which no rate between 0 and 1 is consistent with the rows.
     """
 
     given: NDArray[np.intp]
@@ -214,11 +214,11 @@ class _Rows:
 
     @property
     def exact(self) -> bool:
-        """Whether errors are 0 or 1 and rows count alike."""
+        """Whether errors are 0 or 1 and all rows have the same weight."""
         return self.weight is None and self.rates is None
 
     def of(self, where: NDArray[np.bool_]) -> _Rows:
-        """Some of the rows."""
+        """Return some of the rows."""
         weight = None if self.weight is None else self.weight[where]
         kinds, rates = self.kinds[where], self.rates
         if rates is not None and len(rates.groups) > 1 and len(np.unique(kinds)) == 1:
@@ -272,7 +272,7 @@ class _Rows:
         denominators: Array,
         estimate: float,
     ) -> CertifiedError:
-        """Bounds from what a row adds, by corner, kind of rates, given label and predicted label."""
+        """Return bounds from the terms of a row by corner, group of rates, given label and predicted label."""
         rows = len(self.given)
         heaviest = 1.0 if self.weight is None else float(self.weight.max(initial=0.0))
         if not rows or not heaviest:
@@ -319,10 +319,10 @@ class _Rows:
 
     @cached_property
     def _reference(self) -> Array:
-        """Probabilities of kind of rates, given and predicted label, without and with errors only.
+        """The probabilities of group of rates, given and predicted label, without errors and with errors only.
 
-        Classes are taken to be alike, and kinds, too. Of weights, which are uniform up to the heaviest, a third
-        of the mean square is left.
+        All classes, and all groups, are assumed equally frequent. Weights are assumed uniform up to the heaviest, which
+        leaves a third of the mean square.
         """
         K, centre = self.classes, self._centre
         wrong = (1.0 - np.eye(K)) / max(K - 1, 1)
@@ -361,7 +361,7 @@ def _decided(
 
 
 def _misfit(found: CertifiedError) -> str:
-    """What to say where no error between 0 and 1 fits the rows at this confidence; nothing is certified."""
+    """Return a note for rows with which no error between 0 and 1 is consistent; nothing is certified."""
     return (
         f"flip_rates do not fit these rows: the estimate of the error against true labels ({found.title}) is "
         f"{found.measured}, so nothing is certified there. Either the rates are wrong, or the classifier was "
@@ -374,7 +374,7 @@ def _with_rows(found: CertifiedError, rows: int | None) -> CertifiedError:
 
 
 def _notes(rows: _Rows, groups: int, classes: int) -> list[str]:
-    """What the bounds are about, and what they need."""
+    """Return notes on the subject and the assumptions of the bounds."""
     notes = [
         "Errors are counted against the labels as given; nothing is said about true labels."
         if rows.rates is None
@@ -429,7 +429,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _labels(classifier: Any, given: NDArray[Any], predicted: NDArray[Any]) -> list[Any]:
-    """Return the classes: those of the classifier, in their order, or those of the labels and predictions."""
+    """Return the classes: the classifier's, in their order, or those of the labels and predictions."""
     own = getattr(classifier, "classes_", None)
     known = np.asarray(own).tolist() if own is not None and np.ndim(own) == 1 else []
     present, answers = _distinct(given), _distinct(predicted)
@@ -440,7 +440,7 @@ def _labels(classifier: Any, given: NDArray[Any], predicted: NDArray[Any]) -> li
         )
     if set(answers) <= set(known):
         more = set(present) - set(known)
-    else:  # a pipeline that decodes its answers, for example
+    else:  # for example a pipeline that decodes its answers
         known, more = [], {*present, *answers}
     try:
         return [*known, *sorted(more)]
@@ -503,7 +503,7 @@ def _key(name: Any, groups: list[Any], labels: list[Any]) -> Key:
     there = ["'overall'", *(repr(g) for g in groups), *(repr(("class", c)) for c in labels)]
     more = f", ... ({len(there)} in all)" if len(there) > 12 else ""
     raise ValueError(
-        f"limits names {name!r}, which is not there; there are {', '.join(there[:12])}{more}"
+        f"limits names {name!r}, which does not exist; there are {', '.join(there[:12])}{more}"
     )
 
 
@@ -514,7 +514,7 @@ def _limit(value: Any, name: str) -> float:
 
 
 def _check_confidence(flip_rates: list[Any], confidence: float) -> None:
-    """Refuse estimated rates whose intervals hold with less than this certificate needs."""
+    """Refuse estimated rates whose intervals hold with less confidence than this certificate needs."""
     estimates = [own for own in flip_rates if isinstance(own, EstimatedRates)]
     if not estimates:
         return

@@ -1,4 +1,4 @@
-"""What a certificate on fresh rows says, for a person and as a table."""
+"""The result of a certificate on fresh rows, as text and as a table."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CertifiedError:
     name : object
         The group or the class; None overall.
     rows : int
-        Fresh rows that the bounds rest on.
+        The number of fresh rows for the bounds.
     estimate : float
         The error on these rows. Against true labels it is an unbiased estimate, which may be below 0 or
-        above 1; nan where no row says anything.
+        above 1; nan if no row gives information.
     lower, upper : float
         Bounds of the error in the population.
     limit : float or None
@@ -34,11 +34,11 @@ class CertifiedError:
     status : {"met", "violated", "open"} or None
         Met: `upper` is at most the limit. Violated: `lower` is above it. None without a limit.
     rows_to_decide : int or None
-        Fresh rows of this kind (all rows, rows of the group, rows of the class) that decide an open limit
-        with a probability of about 0.8, if the estimate is the truth. None where nothing is open, or where no
-        number of rows up to a billion decides it: the estimate is at the limit, or the intervals of the flip
-        rates are too wide. Where flip rates are given, rows of a class are counted among all rows, since nobody knows which
-        rows are of the class.
+        The number of fresh rows of this kind (all rows, rows of the group, rows of the class) that decide an open limit
+        with a probability of about 0.8, if the estimate is the truth. None if no limit is open, or if no
+        number of rows up to a billion decides it: the estimate equals the limit, or the intervals of the flip
+        rates are too wide. With flip rates, the number for a class counts all rows, since the rows of the true class are
+        unknown.
 
     Examples
     --------
@@ -106,11 +106,11 @@ class Certification:
     rows : int
         Fresh rows.
     labels : {"given", "true"}
-        What an error is counted against: the labels as they are given, or, by flip rates, the true ones.
+        The labels that define an error: the given ones, or, with flip rates, the true ones.
     method : str
-        How the bounds are found, in words.
+        A description of the method.
     notes : tuple of str
-        What the bounds assume.
+        The assumptions of the bounds.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Certification:
 
     @property
     def errors(self) -> list[CertifiedError]:
-        """All of them: overall, by group, by class."""
+        """All errors: overall, by group, by class."""
         return [self.overall, *self.groups.values(), *self.classes.values()]
 
     @property
@@ -149,7 +149,7 @@ class Certification:
 
     @property
     def headline(self) -> str:
-        """The most important sentence."""
+        """The most important sentence of the result."""
         return (
             f"With {_confidence(self.confidence)} confidence the error against {self.labels} labels on rows "
             f"like these is {self.overall.interval} (estimate {self.overall.measured}, {self.rows:,} fresh "

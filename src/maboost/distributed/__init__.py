@@ -1,8 +1,8 @@
 """More than one machine: the same fit on the workers of a Dask cluster.
 
 Every worker runs the ordinary training loop on the rows it holds. Global quantities (a sum, a maximum, a
-histogram) go through :class:`maboost.distributed.collective.CollectiveCommunicator`. The model has the
-bits of a fit on one machine, for any number of workers and any partitioning. Needs ``maboost[dask]``.
+histogram) go through :class:`maboost.distributed.collective.CollectiveCommunicator`. The model has the same
+bits as on one machine, for any number of workers and any partitioning. Needs ``maboost[dask]``.
 
 Each booster has a class here, named after it: ``DaskMABoostClassifier`` is ``MABoostClassifier`` on Dask.
 

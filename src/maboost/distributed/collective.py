@@ -1,7 +1,7 @@
-"""The communicator between processes: XGBoost's collective, the one XGBoost itself trains on.
+"""The communicator between processes, on XGBoost's collective.
 
-Workers find each other through a *tracker*, a small server that lives in one of them, and then talk over
-plain TCP sockets, each to its neighbours. Nothing is encrypted or authenticated: only for networks whose
+Workers find each other through a *tracker*, a small server in one of them, and then exchange messages over
+plain TCP sockets, each with its neighbours. Nothing is encrypted or authenticated: use it only on networks whose
 machines trust each other (see ``docs/distributed.md``).
 """
 
@@ -51,9 +51,9 @@ class LostTouchError(RuntimeError):
 
 @dataclass
 class Traffic:
-    """What a worker exchanged with the others: messages, bytes of its own in them, seconds in all.
+    """Statistics of a worker's messages: their number, the bytes that it sent, and the seconds they took.
 
-    `slots` has the same by kind: "sum", "max", "min" and "broadcast".
+    `slots` has the same numbers by kind: "sum", "max", "min" and "broadcast".
     """
 
     messages: int = 0
@@ -62,7 +62,7 @@ class Traffic:
     slots: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, kind: str, size: int, seconds: float) -> None:
-        """One message more."""
+        """Count one more message."""
         self.messages += 1
         self.bytes += size
         self.seconds += seconds
@@ -75,12 +75,12 @@ class Traffic:
 class CollectiveCommunicator:
     """A :class:`maboost.runtime.communicator.Communicator` on ``xgboost.collective``.
 
-    Belongs to the thread that joined the others (see :func:`joined`).
+    It belongs to the thread that joined the others (see :func:`joined`).
 
     Parameters
     ----------
     fit : str
-        The name of the fit; once it is abandoned (see :func:`abandon`) every message raises.
+        The name of the fit; after :func:`abandon` every message raises an error.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class CollectiveCommunicator:
         return found.reshape(array.shape)
 
     def broadcast(self, array: NDArray[Any], root: int = 0) -> NDArray[Any]:
-        # A sum of bytes: the collective's own broadcast pickles, and unpickling can run code.
+        # A sum of bytes, since the collective's own broadcast pickles, and unpickling can run code.
         content = array.tobytes() if self.rank == root else bytes(array.nbytes)
         with self._message("broadcast", array.nbytes):
             total = collective.allreduce(np.frombuffer(content, np.uint8), collective.Op.SUM)
@@ -125,22 +125,22 @@ def joined(
 ) -> Iterator[CollectiveCommunicator]:
     """Join the other workers of a fit, and leave them at the end.
 
-    Leaving closes the sockets: where that happens early, because this worker failed, the others notice
+    Leaving closes the sockets. If this worker leaves early because it failed, the others notice it
     at their next message.
 
     Parameters
     ----------
     tracker : dict
-        What :func:`start_tracker` returned.
+        The result of :func:`start_tracker`.
     place : int
-        The rank to have.
+        The rank of this worker.
     timeout : int
-        Seconds to wait for a message of the others.
+        Seconds to wait for a message from the others.
     fit : str
     """
     try:
-        # One attempt to connect: all listen before they are told of each other, and where the tracker has
-        # gone, a worker that leaves would ask for it again and again before it can say what happened.
+        # One attempt to connect: all workers listen before the addresses are sent. With more attempts, a worker that
+        # leaves after the tracker is gone would retry many times before it could report its error.
         collective.init(**tracker, dmlc_task_id=f"{place:08d}", dmlc_timeout=timeout, dmlc_retry=1)
     except XGBoostError as error:
         raise LostTouchError(_first_line(error)) from None
@@ -148,7 +148,7 @@ def joined(
         yield CollectiveCommunicator(fit)
     except BaseException:
         with suppress(XGBoostError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that not all went well is known
+            warnings.simplefilter("ignore")  # the error is reported anyway
             collective.finalize()
         raise
     try:
@@ -158,9 +158,9 @@ def joined(
 
 
 def start_tracker(fit: str, host: str, size: int) -> dict[str, Any]:
-    """Start the tracker of a fit in this process; what its workers must know to find each other.
+    """Start the tracker of a fit in this process; return the data that its workers need to find each other.
 
-    It waits for them without a limit, since a worker may first have other tasks to finish; whoever
+    It waits for them without a limit, since a worker may first have other tasks to finish. The process that
     started the fit stops it (see :func:`stop_tracker`).
     """
     tracker = RabitTracker(n_workers=size, host_ip=host, sortby="task")
@@ -170,9 +170,9 @@ def start_tracker(fit: str, host: str, size: int) -> dict[str, Any]:
 
 
 def stop_tracker(fit: str) -> None:
-    """Stop the tracker of a fit, if it is in this process: who still waits there is sent away.
+    """Stop the tracker of a fit, if it is in this process; workers that still wait there get an error.
 
-    In a thread of its own: the tracker may wait for workers that are gone, and who asks for this must not.
+    It runs in a thread of its own, since the tracker may wait for workers that are gone.
     """
     tracker = _trackers.pop(fit, None)
     if tracker is not None:
@@ -185,13 +185,13 @@ def _free(tracker: RabitTracker) -> None:
 
 
 def abandon(fit: str) -> None:
-    """Let every worker of a fit that is in this process end at its next message."""
+    """Make every worker of a fit in this process raise an error at its next message."""
     _abandoned.add(fit)
     stop_tracker(fit)
 
 
 def _first_line(error: Exception) -> str:
-    """What happened, without the addresses of functions."""
+    """Return the first line of an error, without addresses of functions."""
     lines = [line.strip("- ") for line in str(error).split("Stack trace")[0].splitlines()]
-    told = [line for line in lines if line.startswith("[")]
-    return told[-1] if told else " ".join(lines)
+    reasons = [line for line in lines if line.startswith("[")]
+    return reasons[-1] if reasons else " ".join(lines)

@@ -54,7 +54,7 @@ _DOCUMENTED = """{first}
 
 
 def _refuse_domain_by_row(domain: Any) -> None:
-    """Refuse a domain with an entry a row, since each worker has other rows."""
+    """Refuse a domain with one entry for each row, since each worker has other rows."""
     if isinstance(domain, SourceCapped):
         raise ValueError(
             "domain has sources by row, but rows are in partitions: use DaskCombinedBoostClassifier with "
@@ -68,14 +68,14 @@ def _refuse_domain_by_row(domain: Any) -> None:
 
 
 class _OnDask:
-    """What the classifiers on Dask share."""
+    """The common base of the classifiers on Dask."""
 
     _local: ClassVar[type]
     client: Client | None
     timeout: int
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Give the class the constructor of its local one, with two parameters more."""
+        """Give the class the constructor of its local class, with two more parameters."""
         super().__init_subclass__(**kwargs)
         local = next(base for base in cls.__mro__ if not issubclass(base, _OnDask))
         cls._local = local
@@ -110,13 +110,13 @@ class _OnDask:
         groups: Any = None,
         sample_domain: Any = None,
     ) -> Self:
-        """Fit the booster where the rows are.
+        """Fit the booster on the workers that hold the rows.
 
         Parameters
         ----------
         X, y, sample_weight, X_val, y_val, sample_weight_val, groups, sample_domain
-            As in the classifier without Dask, as Dask arrays or data frames of the same rows in the same order;
-            those in other partitions than `X` are cut like it.
+            As in the local classifier, but as Dask arrays or data frames of the same rows in the same order;
+            collections with other partitions than `X` are repartitioned like it.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class _OnDask:
         return {name: value for name, value in params.items() if name not in _OWN}
 
     def _check(self, params: dict[str, Any], rows: dict[str, Any]) -> None:
-        """Refuse on the client what cannot be done on the workers."""
+        """Refuse on the client what is impossible on the workers."""
         model = self._local(**params)
         model._validate_params()
         whole = isinstance(self.timeout, Integral) and not isinstance(self.timeout, bool)
@@ -168,8 +168,8 @@ class _OnDask:
             )
         if getattr(self, "_skl_callbacks", None):
             raise ValueError(
-                "callbacks are shown all rows and the model of every round, which no machine has here: take "
-                "them away with set_callbacks(), or fit on one machine"
+                "callbacks need all rows and the model of every round, which no machine has here: remove "
+                "them with set_callbacks(), or fit on one machine"
             )
         if rows["X"] is None or rows["y"] is None:
             raise ValueError("X and y must be given")
@@ -180,11 +180,11 @@ class _OnDask:
         if rows["sample_domain"] is not None and "error_limits" not in params:
             raise TypeError(f"{type(self).__name__}.fit() takes no sample_domain")
         _refuse_domain_by_row(params.get("domain"))
-        if params["random_state"] is None:  # all workers need the same one
+        if params["random_state"] is None:  # all workers need the same seed
             params["random_state"] = int(np.random.mtrand._rand.randint(2**31 - 1))
 
     def to_local(self) -> Any:
-        """Return the same model as the classifier without Dask."""
+        """Return the same model as a local classifier."""
         model = self._local(**copy.deepcopy(self._local_params()))
         own = {*self.get_params(deep=False), "traffic_"}  # type: ignore[attr-defined]
         model.__dict__ |= {name: value for name, value in vars(self).items() if name not in own}
@@ -197,7 +197,7 @@ class _OnDask:
         return self._answers("predict", X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities from the votes: lazy for a Dask collection."""
+        """Return probabilities from the votes: lazy for a Dask collection."""
         return self._answers("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> Any:
@@ -209,7 +209,7 @@ class _OnDask:
         return self._answers("decision_function", X)
 
     def _answers(self, method: str, X: Any) -> Any:
-        """What the model says of rows: a Dask array with a chunk for each part, or an array."""
+        """Return a method's results for rows: a Dask array with a chunk for each partition, or an array."""
         check_is_fitted(self)
         model = self.to_local()
         if not is_collection(X):
@@ -223,7 +223,7 @@ class _OnDask:
         return _joined(answers, X, tail, dtype)
 
     def margins(self, X: Any, y: Any) -> Any:
-        """Normalised margins of labelled rows: lazy for Dask collections in the same partitions."""
+        """Return normalised margins of labelled rows: lazy for Dask collections in the same partitions."""
         check_is_fitted(self)
         if not is_collection(X):
             return self.to_local().margins(X, y)
@@ -238,16 +238,16 @@ class _OnDask:
         return _joined(found, X, (), np.dtype(np.float64))
 
     def _checked_rows(self, X: Any) -> Any:
-        """Rows of the methods that go through the rounds one by one."""
+        """Return the rows of methods that go through the rounds one by one."""
         if is_collection(X):
             raise TypeError(
-                "X is a Dask collection, and stages are of rows on one machine: give X.compute(), or "
+                "X is a Dask collection, and staged methods need rows on one machine: give X.compute(), or "
                 "take one stage lazily, as model[:n].predict(X)"
             )
         return super()._checked_rows(X)  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; of a Dask collection computed on the cluster."""
+        """Return the accuracy; for a Dask collection it is computed on the cluster."""
         if not is_collection(X):
             return float(self.to_local().score(X, y, sample_weight))
         check_is_fitted(self)
@@ -262,11 +262,11 @@ class _OnDask:
         return float(right / total)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file; :func:`maboost.load_model` reads it as the one without Dask."""
+        """Write the model to a file, which :func:`maboost.load_model` reads as a local classifier."""
         self.to_local().save(path)
 
     def __copy__(self) -> Any:
-        """Return the same model with the same client, which only a pickle goes without."""
+        """Return the same model with the same client, which only a pickle loses."""
         made = object.__new__(type(self))
         made.__dict__ |= self.__dict__
         return made
@@ -276,7 +276,7 @@ class _OnDask:
         return state | {"client": None}
 
     def __sklearn_clone__(self) -> Any:
-        """Return a copy with the same client, which cannot be copied."""
+        """Return a clone with the same client, which cannot be copied."""
         made: Any = type(self)
         params = copy.deepcopy(self._local_params())
         return made(**params, client=self.client, timeout=self.timeout)
@@ -302,7 +302,7 @@ def _margins(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
 
 
 def _cut_alike(values: Any, X: Any) -> Any:
-    """Return an array of one entry a row in the chunks of X, where both say how long theirs are."""
+    """Return an array with one entry for each row in the chunks of X, if both know their lengths."""
     if not (isinstance(values, da.Array) and isinstance(X, da.Array)):
         return values
     sizes = X.chunks[0]
@@ -311,7 +311,7 @@ def _cut_alike(values: Any, X: Any) -> Any:
 
 
 def _joined(parts: list[Any], X: Any, tail: tuple[int, ...], dtype: Any) -> Any:
-    """What was found of each part of X, as one Dask array."""
+    """Return the results for all partitions of X as one Dask array."""
     sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(parts)
     chunks = [
         da.from_delayed(part, (size, *tail), dtype) for part, size in zip(parts, sizes, strict=True)
@@ -321,7 +321,7 @@ def _joined(parts: list[Any], X: Any, tail: tuple[int, ...], dtype: Any) -> Any:
 
 @delayed  # type: ignore[untyped-decorator]
 def _right(model: Any, part: dict[str, Any]) -> tuple[float, float]:
-    """Return the weight of the rows that a model gets right, and of all."""
+    """Return the weight of the rows that a model classifies correctly, and of all rows."""
     y = column_or_1d(label_array(part["y"]))
     weight = np.asarray(part.get("sample_weight", np.ones(len(y))))
     right = model.predict(part["X"]) == y if len(y) else np.zeros(0, dtype=bool)

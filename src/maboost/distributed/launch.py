@@ -1,4 +1,4 @@
-"""The launcher: find where the rows are, start a fit there, and watch over it."""
+"""The launcher: finds the workers that hold the rows, starts a fit there, and monitors it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from maboost.distributed.worker import Order, Outcome, give_up, train
 
 __all__ = ["WorkerLostError", "fit_on_workers", "loaded"]
 
-_LOOK = 0.5  # seconds between two looks at the workers
-_LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have said so
-_ANSWER = 5.0  # seconds in which a worker that is well answers
+_LOOK = 0.5  # seconds between two checks of the workers
+_LAST_WORDS = 10.0  # seconds in which workers that lost touch should all have reported it
+_ANSWER = 5.0  # seconds in which a healthy worker answers
 
 
 class WorkerLostError(RuntimeError):
-    """A worker died or fell silent during a fit; the message names it.
+    """A worker died or became silent during a fit; the message names it.
 
     Attributes
     ----------
     workers : list of str
-        The addresses of those that were lost, where that is known.
+        The addresses of the lost workers, if known.
     """
 
-    def __init__(self, told: str, workers: list[str] | None = None) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, workers: list[str] | None = None) -> None:
+        super().__init__(message)
         self.workers = workers or []
 
     @classmethod
     def of(cls, workers: list[str], what: str) -> WorkerLostError:
-        """Worker so-and-so did this; what now."""
+        """Return the error for workers that did this, with the remedy."""
         return cls(f"{_named(workers)} {what}{_ADVICE}", workers)
 
 
@@ -61,14 +61,14 @@ def fit_on_workers(
     Returns
     -------
     dict
-        Outcomes by the addresses of the workers, by rank; the first one has the model.
+        Outcomes by the addresses of the workers, in the order of ranks; the first one has the model.
 
     Raises
     ------
     WorkerLostError
         Naming the worker.
     Exception
-        What a worker raised.
+        The error of a worker.
     """
     held = _placed(client, rows)
     workers = sorted(held)
@@ -92,7 +92,7 @@ def fit_on_workers(
 
 
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
-    """Return the parts of every worker that holds any, computed where they are."""
+    """Return the partitions on every worker that holds some, computed there."""
     training = {n: v for n, v in rows.items() if not n.endswith("_val")}
     watching = {n: v for n, v in rows.items() if n.endswith("_val")}
     futures = loaded(client, training) + (loaded(client, watching) if watching else [])
@@ -107,7 +107,7 @@ def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
 
 
 def loaded(client: Client, rows: dict[str, Any]) -> list[Future]:
-    """Collections that go together as dictionaries of a part each, cut like the first, on the workers."""
+    """Return collections that belong together as one dictionary for each partition of the first, on the workers."""
     futures = _computed(client, divided(rows))
     lengths = client.gather(client.map(lengths_of, futures, pure=False))
     if all(len(its) == len(rows) and len(set(its.values())) == 1 for its in lengths):
@@ -127,10 +127,10 @@ def _computed(client: Client, parts: list[Any]) -> list[Future]:
 def _watched(
     client: Client, fit: str, futures: dict[str, Future], timeout: int
 ) -> dict[str, Outcome]:
-    """Return the outcomes of all workers, or an error that names those that have none.
+    """Return the outcomes of all workers, or raise an error that names the workers without one.
 
-    Where a worker failed by itself, its error is what to tell: nobody waits for others beyond `timeout`.
-    Of those that are silent some may only be slow to see that they lost touch; they answer the client.
+    If a worker failed by itself, its error is raised; the launcher waits for the others for at most `timeout`.
+    Some silent workers may only be slow to notice that they lost touch; they still answer the client.
     """
     outcomes: dict[str, Outcome] = {}
     failed_since = None
@@ -140,7 +140,7 @@ def _watched(
             wait(open_, timeout=_LOOK, return_when="FIRST_COMPLETED")
         for address, future in futures.items():
             if address not in outcomes and future.status == "finished":
-                with suppress(Exception):  # lost with its worker: seen below
+                with suppress(Exception):  # lost with its worker, which is checked below
                     outcomes[address] = future.result(timeout=_LAST_WORDS)
         silent = [a for a in futures if a not in outcomes]
         gone = sorted(set(silent) - set(client.nthreads()))
@@ -156,7 +156,7 @@ def _watched(
         lost_touch = [isinstance(error, LostTouchError) for error in errors]
         if time.monotonic() - failed_since > (_LAST_WORDS if any(lost_touch) else timeout):
             if all(lost_touch):
-                well = _told(client, fit, silent)
+                well = _notified(client, fit, silent)
                 lost = [address for address in silent if address not in well]
                 raise WorkerLostError.of(lost or silent, "did not answer the other workers")
             break
@@ -175,7 +175,7 @@ def _named(addresses: list[str]) -> str:
 
 
 def _checked(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
-    """Raise what went wrong first: the others only lost touch with the worker where it did."""
+    """Raise the error of the worker that failed first; the others only lost touch with it."""
     failed = {a: o for a, o in outcomes.items() if o.error is not None}
     causes = {a: o for a, o in failed.items() if not isinstance(o.error, LostTouchError)}
     for address, outcome in (causes or failed).items():
@@ -192,14 +192,14 @@ def _checked(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
 
 
 def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> None:
-    """Leave nothing behind: no tracker, and no worker that waits for another.
+    """Clean up: leave no tracker, and no worker that waits for another.
 
-    A worker can be caught in a message that nobody will answer, beyond any timeout of the collective's.
-    Only a new process helps it then, and Dask makes its rows again. (Not by asking Dask to restart it: a
-    nanny that cannot stop such a process in five seconds gives up, and the cluster is one worker short.)
+    A worker can wait for a message that will never come, beyond any timeout of the collective.
+    Only a new process helps, and Dask computes its rows again. Dask's own restart is not used: a
+    nanny that cannot stop such a process in five seconds gives up, and the cluster loses a worker.
     """
     open_ = {address: future for address, future in futures.items() if future.status == "pending"}
-    alive = _told(client, fit, [a for a in {host, *open_} if a in client.nthreads()])
+    alive = _notified(client, fit, [a for a in {host, *open_} if a in client.nthreads()])
     waiting = [future for address, future in open_.items() if address in alive]
     with suppress(TimeoutError):
         if waiting:
@@ -208,22 +208,22 @@ def _end(client: Client, fit: str, futures: dict[str, Future], host: str) -> Non
     if caught:
         for future in futures.values():
             future.cancel()
-        with suppress(Exception):  # it is gone before it can answer
+        with suppress(Exception):  # the process ends before it can answer
             client.run(give_up, workers=caught, on_error="ignore")
         deadline = time.monotonic() + _LAST_WORDS
         while set(caught) & set(client.nthreads()) and time.monotonic() < deadline:
             time.sleep(0.1)
 
 
-def _told(client: Client, fit: str, workers: list[str]) -> list[str]:
-    """Tell workers that a fit is over; those that have heard of it in time.
+def _notified(client: Client, fit: str, workers: list[str]) -> list[str]:
+    """Tell workers that a fit is over; return those that have answered in time.
 
-    Each in a thread of its own: a process that was stopped, or fell off the network, does not answer.
+    Each call has a thread of its own, since a stopped or disconnected process does not answer.
     """
     heard: list[str] = []
 
     def tell(address: str) -> None:
-        with suppress(Exception):  # it may go while we ask
+        with suppress(Exception):  # the worker may leave during the call
             client.run(abandon, fit, workers=[address])
             heard.append(address)
 

@@ -1,4 +1,4 @@
-"""Dask collections as parts: which rows lie together."""
+"""Dask collections as lists of partitions."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ __all__ = ["blank", "divided", "is_collection", "lengths_of", "parts_of", "recut
 
 def is_collection(values: Any) -> bool:
     """Return whether this is a Dask array, data frame or series."""
-    if isinstance(values, Delayed):  # which has an attribute of any name
+    if isinstance(values, Delayed):  # it has an attribute of every name
         return False
     return isinstance(values, da.Array) or hasattr(values, "map_partitions")
 
 
 def parts_of(name: str, values: Any) -> list[Any]:
-    """Return the parts of a collection along its rows, each delayed."""
+    """Return the partitions of a collection along its rows, each delayed."""
     _check(name, values)
     if isinstance(values, da.Array):
         if values.ndim == 2 and values.numblocks[1] > 1:
             values = values.rechunk({1: -1})
         return list(values.to_delayed().ravel())
-    with config.set({"optimization.tune.active": False}):  # Dask would join parts of few columns
+    with config.set(
+        {"optimization.tune.active": False}
+    ):  # otherwise Dask joins partitions of few columns
         return list(values.to_delayed())
 
 
 def divided(rows: dict[str, Any]) -> list[Any]:
-    """Arguments of a fit that go together as delayed dictionaries, the n-th parts of all in the n-th.
+    """Return arguments of a fit that belong together as delayed dictionaries, one for each partition.
 
-    Where one has fewer parts than another, the last dictionaries are without it. What the rows lie in may
-    differ: see :func:`recut`.
+    If one has fewer partitions than another, the last dictionaries lack it. Partitions may differ in their
+    rows: see :func:`recut`.
     """
     for name, values in rows.items():
         _check(name, values)
@@ -61,8 +63,8 @@ def divided(rows: dict[str, Any]) -> list[Any]:
 
 
 def _read_once(frames: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return the parts of data frames and series with as many each, in one expression: what they share, the
-    reading of a file say, is done once.
+    """Return the partitions of data frames and series in one expression, so that common work, such as
+    reading a file, is done once.
     """
     one, *others = frames.values()
     together = one.map_partitions(
@@ -78,19 +80,19 @@ def _named(*values: Any, names: list[str]) -> dict[str, Any]:
 
 
 def lengths_of(part: dict[str, Any]) -> dict[str, int]:
-    """Return how many rows each argument has in a part."""
+    """Return the number of rows of each argument in a partition."""
     return {name: values.shape[0] for name, values in part.items()}
 
 
 def recut(parts: list[Any], lengths: list[dict[str, int]]) -> list[Any]:
-    """Return the rows of parts whose arguments differ in length, cut anew like those of the first argument.
+    """Return partitions in which all arguments have the rows of the first argument.
 
     Parameters
     ----------
     parts : list of futures of dictionaries
-        As of :func:`divided`.
+        The result of :func:`divided`.
     lengths : list of dict
-        What :func:`lengths_of` says of each.
+        The result of :func:`lengths_of` for each.
 
     Returns
     -------
@@ -136,7 +138,7 @@ def _check_lengths(lengths: dict[str, int]) -> None:
 
 
 def blank(values: Any) -> Any:
-    """What a worker without any part of a collection has of it."""
+    """Return an empty array or frame for a worker that has no partition of a collection."""
     meta = values._meta
     if not isinstance(values, da.Array):
         return meta
@@ -149,13 +151,13 @@ def blank(values: Any) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """Return the parts of one worker as one table."""
+    """Return the partitions of one worker as one table."""
     if len(parts) == 1:
         return parts[0]
     if sp.issparse(parts[0]):
         return sp.vstack(parts, format="csr")
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
-    from dask.dataframe.dispatch import concat  # joins the categories of partitions too
+    from dask.dataframe.dispatch import concat  # also joins the categories of partitions
 
     return concat(parts)

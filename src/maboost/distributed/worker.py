@@ -1,4 +1,4 @@
-"""What a worker does: the ordinary fit, on its own rows, with a communicator that knows the others."""
+"""The work of a worker: the ordinary fit, on its own rows, with a communicator to the others."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from maboost.distributed.parts import together
 
 __all__ = ["Order", "Outcome", "give_up", "model_digest", "train"]
 
-# a test of faults puts its own here; it is given each communicator and returns one
+# tests of faults replace this function, which gets each communicator and returns one
 wrap_communicator: Any = None
 
 
 @dataclass(frozen=True)
 class Order:
-    """What all workers of a fit are told.
+    """The description of a fit that all workers get.
 
     Attributes
     ----------
     fit : str
-        Its name.
+        The name of the fit.
     kind : type
         The classifier to fit.
     params : dict
     blank : dict
-        By argument of `fit` an array or frame without rows, for workers that hold none.
+        By argument of `fit` an array or frame without rows, for workers that have none.
     tracker : dict
     timeout : int
     """
@@ -53,7 +53,7 @@ class Order:
 
 @dataclass
 class Outcome:
-    """What came of it; the model is that of rank 0, as all are the same."""
+    """The result of a worker; the model is that of rank 0, since all are equal."""
 
     error: Exception | None = None
     trace: str = ""
@@ -63,10 +63,10 @@ class Outcome:
 
 
 def train(parts: list[dict[str, Any]], order: Order, rank: int) -> Outcome:
-    """Fit on these parts together with the other workers. Errors are returned: raised, Dask would retry.
+    """Fit on these partitions together with the other workers; errors are returned, since Dask would retry.
 
-    The fit runs in a thread of its own, to which the collective belongs. A fit that failed is returned at
-    once, and its thread leaves the collective afterwards: where the worker that hosts the tracker is
+    The fit runs in a thread of its own, to which the collective belongs. If it fails, the error is returned at
+    once, and the thread leaves the collective afterwards: if the worker with the tracker is
     silent, leaving takes two more timeouts.
     """
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
@@ -82,7 +82,7 @@ def _train(
     worker: Worker,
     outcomes: SimpleQueue[Outcome],
 ) -> None:
-    """Put the outcome of the fit into `outcomes`; only the first one put there is read."""
+    """Put the outcome of the fit into `outcomes`, of which only the first is read."""
     try:
         with (
             _no_profile(worker),
@@ -101,11 +101,11 @@ def _train(
 def _together(
     parts: list[dict[str, Any]], order: Order, comm: CollectiveCommunicator, worker: Worker
 ) -> Outcome:
-    """Fit with the other workers, and check that all made the same model."""
+    """Fit with the other workers, and check that all have the same model."""
     outcome = Outcome()
-    told = comm if wrap_communicator is None else wrap_communicator(comm)
-    model = _fitted(parts, order, told, worker, outcome)
-    _check_alike(model, told)
+    used = comm if wrap_communicator is None else wrap_communicator(comm)
+    model = _fitted(parts, order, used, worker, outcome)
+    _check_alike(model, used)
     outcome.traffic = comm.traffic
     if comm.rank == 0:
         outcome.model = model
@@ -118,7 +118,7 @@ def _failed(error: BaseException) -> Outcome:
 
 
 def give_up(dask_worker: Worker) -> None:
-    """End this process, if there is a nanny to start a new one."""
+    """End this process, if a nanny will start a new one."""
     if dask_worker.nanny is not None:
         os._exit(1)
 
@@ -127,17 +127,17 @@ def give_up(dask_worker: Worker) -> None:
 def _no_profile(worker: Worker) -> Iterator[None]:
     """Stop Dask's own profiler during a fit.
 
-    It looks at the stacks of all threads a hundred times a second, with the interpreter's lock held:
-    every worker then waits for the one that was last held up.
+    The profiler reads the stacks of all threads a hundred times a second, with the interpreter's lock held.
+    Every worker then waits for the one that was delayed last.
     """
-    profile = worker.periodic_callbacks.get("profile")  # none where it is switched off
+    profile = worker.periodic_callbacks.get("profile")  # None if the profiler is disabled
     if profile is None:
         yield
         return
     worker.loop.add_callback(profile.stop)
     try:
         yield
-    finally:  # another fit in this process may have been quicker to start it again
+    finally:  # another fit in this process may have started it already
         worker.loop.add_callback(lambda: None if profile.is_running() else profile.start())
 
 
@@ -169,15 +169,15 @@ def _fitted(
 
 
 def model_digest(model: Any) -> bytes:
-    """Return a hash of all that a model is, but for the time it took."""
+    """Return a hash of everything in a model except its timings."""
     digest = hashlib.blake2b(digest_size=8)
     columns = [c for c in model.history_.columns if c != "seconds"]
-    told = (
+    content = (
         model.classes_.tolist(), model.n_iter_, model.probability_scale_, model.ensemble_.heaviest,
         [model.history_[column].tolist() for column in columns], model.history_.group_errors,
         str(model.certificate_),
     )  # fmt: skip
-    digest.update(repr(told).encode())
+    digest.update(repr(content).encode())
     digest.update(np.asarray(model.estimator_weights_).tobytes())
     for hypothesis in model.ensemble_.hypotheses:
         tree = hypothesis.tree
@@ -189,7 +189,7 @@ def model_digest(model: Any) -> bytes:
 
 
 def _check_alike(model: Any, comm: CollectiveCommunicator) -> None:
-    """All shards must have made the same model: anything else is a defect, and no model to return."""
+    """Raise RuntimeError unless all shards made the same model."""
     own = np.frombuffer(model_digest(model), dtype=np.int64)
     if comm.allreduce(own, "min") != comm.allreduce(own, "max"):
         raise RuntimeError(
@@ -199,8 +199,8 @@ def _check_alike(model: Any, comm: CollectiveCommunicator) -> None:
 
 
 def _portable(error: BaseException) -> Exception:
-    """Return an error that the client can read."""
-    if not isinstance(error, Exception):  # Dask would take it for the end of the worker
+    """Return an error that the client can unpickle."""
+    if not isinstance(error, Exception):  # Dask would end the worker
         return RuntimeError(f"{type(error).__name__}: {error}")
     try:
         pickle.loads(pickle.dumps(error))

@@ -1,4 +1,4 @@
-"""Certificates and new votes for fitted ensembles, those of other libraries included."""
+"""Certificates and new votes for fitted ensembles, including those of other libraries."""
 
 from maboost.ensembles.margin_certificate import margin_certificate
 from maboost.ensembles.reweight import ReweightedClassifier, reweight

@@ -84,39 +84,39 @@ def margin_certificate(
 ) -> VotesCertificate:
     r"""Certify the votes of a fitted ensemble on labelled rows.
 
-    The certificate holds for any votes, however they were found: an upper bound of the error under every
-    rescaling of the votes, the soft margin over `domain`, and the distribution over the rows that is hardest for the ensemble.
+    The certificate holds for any votes, however they were found. It has an upper bound of the error under every
+    rescaling of the votes, the soft margin over `domain`, and the hardest distribution over the rows.
     It is about these rows. For rows that were not used to fit, see :func:`maboost.certify`.
 
     Margins have no scale of their own. They are divided
 
-    - by the sum of the votes, where the members vote with bounded answers: boosters of this library,
+    - by the sum of the votes, if the members vote with bounded answers: boosters of this library,
       AdaBoost, forests, bagging;
-    - by the largest absolute score on the rows, where leaves are unbounded: LightGBM, XGBoost, and classifiers with
+    - by the largest absolute score on the rows, if leaves are unbounded: LightGBM, XGBoost, and classifiers with
       a `decision_function`;
-    - by one, where only `predict_proba` is known.
+    - by one, if only `predict_proba` is known.
 
-    The certificate says which. Where the members are known and bounded, it also has the largest edge of a member
+    The certificate says which. If the members are known and bounded, it also has the largest edge of a member
     under that distribution: no other votes of these members have a larger soft margin (see :func:`maboost.reweight`).
-    With a `learner`, the best edge that it finds counts too: no ensemble of members and of hypotheses of the learner's
-    class has a larger soft margin, if the learner is exact. An ensemble with unbounded leaves is not of the class, and its
-    gap may be negative.
+    With a `learner`, the best edge that it finds counts too: if the learner is exact, no ensemble of members and of
+    hypotheses of the learner's class has a larger soft margin. An ensemble with unbounded leaves is not in the class,
+    and its gap may be negative.
 
     Parameters
     ----------
     ensemble : fitted classifier
-        With `decision_function`, `predict_proba` or members that are known.
+        A classifier with `decision_function`, `predict_proba` or known members.
     X, y
-        Rows as the ensemble takes them, and their labels.
+        Rows in the form of the ensemble, and their labels.
     domain : "simplex" or Domain, default="simplex"
         For example ``CappedSimplex(4)``: the soft margin is then the mean margin of the worst quarter.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
     sample_weight : array-like of shape (n_rows,), optional
         The base measure.
     learner : HistTreeClassifier or "stumps", optional
-        The class of hypotheses to compare with. "stumps" are voting stumps at the borders of up to 255 bins a column,
-        over which the learner is exact; so is ``HistTreeClassifier(max_depth=1, response="sign",
-        min_samples_leaf=1)`` with other bins. Other trees are not, and what they find is indicative.
+        The class of hypotheses to compare with. "stumps" are voting stumps at the borders of up to 255 bins in each column,
+        over which the learner is exact. ``HistTreeClassifier(max_depth=1, response="sign",
+        min_samples_leaf=1)`` is exact with other bins. Other trees are not exact, and their best edge is indicative.
     n_jobs : int, optional
 
     Returns

@@ -32,8 +32,8 @@ class Members(Protocol):
     weights : array
         The vote of each member.
     bounded : bool
-        Whether the members vote with bounded answers of their own, so that the sum of the votes is the scale of
-        the ensemble. Otherwise the answers of each were divided by the largest.
+        Whether the members have bounded answers of their own, so that the sum of the votes is the scale of
+        the ensemble. Otherwise the answers of each member were divided by the largest.
     """
 
     @property
@@ -48,7 +48,7 @@ class Members(Protocol):
     def __len__(self) -> int: ...
 
     def coded(self, X: Any) -> Iterator[Coded]:
-        """Yield for each member its distinct answers, and which of them each row gets."""
+        """Yield for each member its distinct answers, and the index of each row's answer."""
 
     def select(self, which: NDArray[np.intp], weights: Array) -> Members:
         """Return some members with new votes."""
@@ -66,7 +66,7 @@ def matrix_of(
 
 @dataclass(frozen=True)
 class ScoredMembers:
-    """Members with a method `scores`, on rows that `prepare` makes of those given."""
+    """Members with a method `scores`, on the rows after `prepare`."""
 
     classes: NDArray[Any]
     weights: Array
@@ -88,7 +88,7 @@ class ScoredMembers:
 
 @dataclass(frozen=True)
 class SomeFeatures:
-    """A hypothesis that looks at some columns only."""
+    """A hypothesis that uses some columns only."""
 
     hypothesis: EstimatorHypothesis
     columns: NDArray[np.intp]
@@ -122,7 +122,7 @@ class LightGBMMembers:
 
 
 def members_of(ensemble: Any) -> Members | None:
-    """Return the members of a fitted ensemble; None where they are not known.
+    """Return the members of a fitted ensemble; None if they are not known.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> forest = RandomForestClassifier(3, random_state=0).fit([[0.0], [1.0]], ["no", "yes"])
@@ -130,7 +130,7 @@ def members_of(ensemble: Any) -> Members | None:
     >>> len(members), members.weights
     (3, array([1., 1., 1.]))
     """
-    if hasattr(ensemble, "members_"):  # new votes for another ensemble
+    if hasattr(ensemble, "members_"):  # the result of `reweight`
         found: Members = ensemble.members_
         return found
     if isinstance(getattr(ensemble, "ensemble_", None), Ensemble):
@@ -160,7 +160,7 @@ def members_of(ensemble: Any) -> Members | None:
 
 
 def _single_precision(X: Any) -> Any:
-    """Rows as the trees of scikit-learn compare them."""
+    """Return rows in the precision in which scikit-learn's trees compare them."""
     return X.astype(np.float32) if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float32)
 
 
@@ -195,7 +195,7 @@ def _lightgbm(booster: Any, classes: NDArray[Any] | None) -> LightGBMMembers:
         top = float(np.abs(values).max())
         tops.append(top)
         values = values / (top if top > 0.0 else 1.0)
-        if several > 1:  # a tree speaks for one class
+        if several > 1:  # each tree belongs to one class
             values = values[:, None] * (np.arange(several) == number % several)
         answers.append(values)
     return LightGBMMembers(classes, np.array(tops), booster, np.arange(len(tops)), answers)

@@ -32,7 +32,7 @@ __all__ = ["ReweightedClassifier", "capacity_for", "reweight"]
 
 Array = NDArray[np.float64]
 
-_NOTHING = 1e-9  # of all votes: a vote below it is left out
+_NOTHING = 1e-9  # of all votes: members with smaller votes are dropped
 
 
 class ReweightedClassifier:
@@ -45,10 +45,10 @@ class ReweightedClassifier:
         The members that have a vote.
     weights_ : array
         Their votes, which sum to one.
-    certificate_ : VotesCertificate
-        Of the new votes on the rows given. `gap` bounds how far their soft margin is from the largest.
+    The certificate of the new votes on the given rows. `gap` bounds the distance of their soft margin from the
+    largest.
     certificate_before_ : VotesCertificate
-        Of the old votes of all members, on the same scale.
+        The certificate of the old votes of all members, on the same scale.
 
     Examples
     --------
@@ -88,10 +88,10 @@ class ReweightedClassifier:
         return found
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the share of the votes that each class has; they are not calibrated.
+        """Return the share of each class in the votes, which is not calibrated.
 
-        The answers of trees of LightGBM with more than two classes are no shares of votes; there the softmax of the
-        votes is returned.
+        The answers of LightGBM's trees with more than two classes are not shares of votes; the result is then the softmax
+        of the votes.
         """
         votes = self.decision_function(X)
         if votes.ndim == 1:
@@ -103,7 +103,7 @@ class ReweightedClassifier:
         return found
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy."""
+        """Return the accuracy."""
         return float(accuracy_score(label_array(y), self.predict(X), sample_weight=sample_weight))
 
     def __repr__(self) -> str:
@@ -130,21 +130,21 @@ def reweight(
     :math:`\eta \ge 0, \sum_t\eta_t = 1`, where :math:`V_{it}` is the margin of member t on row i, at the capacity
     :math:`\lambda = 2\max_S B_R/\tau` for a tolerance :math:`\tau`. Their soft margin over `domain` is within
     :math:`\tau` of the largest that any votes of these members reach, and `certificate_.gap` is a proven bound of the
-    difference. Rows on which members were fitted have margins that are too good: give rows that were held out
-    where the members are deep trees.
+    difference. Rows on which members were fitted have margins that are too good: give held-out rows
+    if the members are deep trees.
 
     Parameters
     ----------
     ensemble : fitted classifier
-        A booster of this library, AdaBoost, a random forest, extremely randomised trees, bagging, or LightGBM. Trees of LightGBM are
-        divided by their largest leaf, so that they are bounded votes.
+        A booster of this library, AdaBoost, a random forest, extremely randomised trees, bagging, or LightGBM. LightGBM's
+        trees are divided by their largest leaf, so that their votes are bounded.
     X, y
-        Rows as the ensemble takes them, and their labels.
+        Rows in the form of the ensemble, and their labels.
     domain : "simplex", Domain or None, default=None
-        None means ``CappedSimplex(4)``: the mean margin of the worst quarter of the rows is maximised. With
-        "simplex" it is the smallest margin of a row.
+        None means ``CappedSimplex(4)``, which maximises the mean margin of the worst quarter of the rows.
+        "simplex" maximises the smallest margin of a row.
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
-        It decides how the problem is smoothed; entropy needs the smallest capacity.
+        The form of the smoothing; entropy needs the smallest capacity.
     tolerance : float in (0, 1), default=0.01
     sample_weight : array-like of shape (n_rows,), optional
         The base measure.

@@ -1,4 +1,4 @@
-r"""What known flip rates do to weights and probabilities.
+r"""Corrections of weights and probabilities for known flip rates.
 
 A flip rate of a class is the share of its rows that are labelled otherwise. With true label y, given label
 :math:`\tilde y`, and flips that are independent of x given y, the rates form a matrix
@@ -38,10 +38,8 @@ __all__ = ["corrected_probabilities", "label_weights", "probability_wrong", "tra
 
 Array = NDArray[np.float64]
 
-_SINGULAR = 1e-6  # a smallest singular value below it leaves nothing to learn
-_INSIDE = (
-    1e-7  # the least probability of a true class: no log loss is infinite, even in single precision
-)
+_SINGULAR = 1e-6  # the smallest singular value of a matrix of rates that can be inverted
+_INSIDE = 1e-7  # the least probability of a true class, so that no log loss is infinite, even in single precision
 
 
 def transition_matrix(flip_rates: Any, classes: Any) -> Array:
@@ -62,7 +60,7 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
     Raises
     ------
     ValueError
-        If a rate is no number in [0, 1], a class is unknown, or the rates leave nothing to learn: two rates
+        If a rate is not a number in [0, 1], a class is unknown, or the rates leave nothing to learn: two rates
         that add up to one or more, or a singular matrix.
 
     Examples
@@ -110,7 +108,7 @@ def _rate(value: Any, name: Any) -> float:
 
 
 def spread_evenly(rates: ArrayLike) -> Array:
-    """Return the matrix of P(given | true) where the flips of a class are equally often to each other class."""
+    """Return the matrix of P(given | true) in which the flips of a class go equally often to each other class."""
     rates = np.asarray(rates, dtype=np.float64)
     K = len(rates)
     if K == 1:
@@ -142,7 +140,7 @@ def _matrix(flip_rates: Any, K: int) -> Array:
 def label_weights(
     y: ArrayLike, flip_rates: Any, *, classes: Any = None, class_weight: Any = None
 ) -> Array:
-    r"""Weights of rows by their given labels, under which given labels stand for true ones; two classes.
+    r"""Return weights of rows by their given labels, under which given labels replace true ones; two classes.
 
     With costs c of the *true* classes a row given + weighs
     :math:`(1 - \rho_-)c_+ + \rho_+ c_-` and a row given - weighs :math:`(1 - \rho_+)c_- + \rho_- c_+`;
@@ -187,7 +185,7 @@ def _costs(class_weight: Any, names: list[Any]) -> Array:
     unknown = sorted(set(class_weight) - set(names), key=str)
     if unknown:
         raise ValueError(
-            f"class_weight names {unknown[0]!r}, which is no class; the classes are {names!r}"
+            f"class_weight names {unknown[0]!r}, which is not a class; the classes are {names!r}"
         )
     costs = np.array([class_weight.get(name, 1.0) for name in names], dtype=np.float64)
     if not (np.all(np.isfinite(costs)) and np.all(costs >= 0.0)):
@@ -203,13 +201,13 @@ def class_positions(labels: NDArray[Any], names: NDArray[Any], parameter: str) -
     unknown = labels[names[positions] != labels]
     if len(unknown):
         raise ValueError(
-            f"{parameter} holds {unknown[0].item()!r}, which is no class; the classes are {names.tolist()!r}"
+            f"{parameter} holds {unknown[0].item()!r}, which is not a class; the classes are {names.tolist()!r}"
         )
     return positions
 
 
 def weights_of_labels(T: Array, costs: Array) -> Array:
-    """Return the weight of each given label, two classes; `costs` are those of true classes."""
+    """Return the weight of each given label, for two classes; `costs` are those of true classes."""
     minus, plus = T[0, 1], T[1, 0]
     return np.array(
         [
@@ -220,16 +218,16 @@ def weights_of_labels(T: Array, costs: Array) -> Array:
 
 
 def corrected_probabilities(q: ArrayLike, flip_rates: Any, *, classes: Any = None) -> Array:
-    r"""Probabilities of true classes from those of given labels.
+    r"""Return probabilities of true classes from those of given labels.
 
     Two classes: :math:`p = (q - \rho_-)/(1 - \rho_+ - \rho_-)`. More classes: :math:`T^{-\top} q`, projected to
     the probability simplex. Probabilities stay at least 1e-7 inside (0, 1): clipping happens often, since q is
-    an estimate, and a true label must never have the log loss infinity.
+    an estimate, and the log loss of a true label must not be infinite.
 
     Parameters
     ----------
     q : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Probabilities of given labels, as a classifier fitted on them gives; with one dimension those
+        Probabilities of given labels from a classifier fitted on them; with one dimension those
         of the second class.
     flip_rates : dict, float or array of shape (n_classes, n_classes)
         As in :func:`transition_matrix`.
@@ -260,7 +258,7 @@ def class_probabilities(q: ArrayLike) -> Array:
             "q must have the shape (n_rows,), for two classes, or (n_rows, n_classes), got shape "
             f"{q.shape}"
         )
-    if not (np.all(q >= 0.0) and np.all(q <= 1.0)):  # NaN fails, too
+    if not (np.all(q >= 0.0) and np.all(q <= 1.0)):  # NaN fails both
         raise ValueError("q must hold probabilities in [0, 1]")
     if not np.allclose(q.sum(axis=1), 1.0, rtol=0.0, atol=1e-3):
         raise ValueError("each row of q must sum to 1")
@@ -284,8 +282,8 @@ def probability_wrong(q: ArrayLike, y: ArrayLike, flip_rates: Any, *, classes: A
 
     With :math:`p` of :func:`corrected_probabilities` and :math:`\hat q = T^\top p` it is
     :math:`1 - T_{\tilde y\tilde y}\,p_{\tilde y}/\hat q_{\tilde y}`. The sum over the rows is the expected
-    number of wrong labels. The probabilities must be those of a model that was not fitted on these labels,
-    as cross-validation gives.
+    number of wrong labels. The probabilities must come from a model that was not fitted on these labels,
+    for example from cross-validation.
 
     Parameters
     ----------

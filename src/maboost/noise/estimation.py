@@ -1,11 +1,11 @@
-r"""Estimates of flip rates, from what a user knows beyond the given labels.
+r"""Estimates of flip rates from additional knowledge.
 
-Given labels alone do not identify flip rates where the classes overlap: a row that is often given - may be a
+Given labels alone do not identify flip rates if the classes overlap: a row that is often given - may be a
 row of class + whose label was flipped, or a row of either class. Each function here takes one further piece
 of knowledge: the true share of a class, rows with both labels, or rows whose true labels are trusted.
 
-The mean of q over the trusted rows of a class (Hendrycks et al., 2018) is no estimate of its flip rate unless
-y is a function of x: where classes overlap, the rows of class + also have a true probability of class -,
+The mean of q over the trusted rows of a class (Hendrycks et al., 2018) is not an estimate of its flip rate unless
+y is a function of x: if classes overlap, the rows of class + also have a true probability of class -,
 which that mean counts as flips. It is therefore not offered.
 
 References
@@ -44,7 +44,7 @@ __all__ = [
     "flip_rates_from_trusted",
 ]
 
-_CHANCE = 1e-3  # a share that sampling explains less often than this contradicts the prevalence
+_CHANCE = 1e-3  # a share that is less likely than this contradicts the prevalence
 _FLOOR = 1e-3  # bounds the weight of one trusted row in the likelihood: q is itself an estimate
 
 
@@ -94,7 +94,7 @@ def flip_rates_from_prevalence(
             f"y must hold two classes, got {names!r}: a prevalence identifies the rate of one class of two"
         )
     if flipped not in names:
-        raise ValueError(f"flipped={flipped!r} is no class; the classes are {names!r}")
+        raise ValueError(f"flipped={flipped!r} is not a class; the classes are {names!r}")
     if not _is_number(prevalence) or not 0.0 < prevalence < 1.0:
         raise ValueError(f"prevalence must be a share strictly between 0 and 1, got {prevalence!r}")
     n, j = len(labels), names.index(flipped)
@@ -284,8 +284,8 @@ def flip_rates_from_trusted(
     y_untrusted : array-like
         Given labels.
     calibration : {"isotonic", "sigmoid", None}
-        How probabilities are calibrated. Isotonic regression needs about 1,000 rows a fold; take "sigmoid"
-        with fewer. None takes the probabilities of one fit on all untrusted rows as they are.
+        The calibration of the probabilities. Isotonic regression needs about 1,000 rows in each fold; use "sigmoid"
+        with fewer. None uses the probabilities of one fit on all untrusted rows without calibration.
     folds : int
         The number of folds, and of fits.
     confidence : float
@@ -360,7 +360,7 @@ def _estimated(
     return EstimatedRates(
         classes=tuple(names),
         matrix=spread_evenly(rates),
-        lower=np.where(own, many, few),  # many flips leave few right labels
+        lower=np.where(own, many, few),  # many flips leave few correct labels
         upper=np.where(own, few, many),
         confidence=float(confidence),
         n_rows=n,
@@ -378,12 +378,12 @@ def _check_confidence(confidence: Any) -> None:
 
 
 def _log_likelihood(q: Array, truth: NDArray[np.intp]) -> Callable[[Array], float]:
-    """Return the log-likelihood of rates; -inf where they leave nothing to learn."""
+    """Return the log-likelihood of rates as a function; -inf if the rates leave nothing to learn."""
     rows, K = np.arange(len(q)), q.shape[1]
     own = q[rows, truth]
 
     def of_two(rates: Array) -> float:
-        """Return the general form in closed form: intervals take thousands of evaluations."""
+        """Return the general form in closed form, since intervals take thousands of evaluations."""
         left = 1.0 - rates[0] - rates[1]
         if rates[0] < 0.0 or rates[1] < 0.0 or left <= 0.001:
             return -np.inf
@@ -402,9 +402,9 @@ def _log_likelihood(q: Array, truth: NDArray[np.intp]) -> Callable[[Array], floa
 def _start(
     log_likelihood: Callable[[Array], float], rates: Array, fixed: int | None = None
 ) -> Array:
-    """Return the best rates found on grids: near the maximum, of which clipping can make several local ones.
+    """Return the best rates on grids, near the global maximum; clipping can make several local maxima.
 
-    Two free rates of two are searched together, others one at a time, from `rates` on.
+    Two free rates of two classes are searched together, others one at a time, starting from `rates`.
     """
     K = len(rates)
     grid = np.linspace(0.0, (K - 1) / K if K > 2 else 1.0, 41)[:-1]
@@ -427,7 +427,7 @@ def _start(
 def _maximum(
     log_likelihood: Callable[[Array], float], start: Array, fixed: int | None = None
 ) -> Array:
-    """Return the best rates near `start`, one of them fixed."""
+    """Return the best rates near `start`, with one of them fixed."""
     from scipy.optimize import minimize, minimize_scalar  # not needed by `import maboost`
 
     free = np.array([j for j in range(len(start)) if j != fixed])
@@ -439,14 +439,14 @@ def _maximum(
         return -found if np.isfinite(found) else 1e300
 
     if len(free) == 1:
-        # the simplex takes several times as long; this search never tries the ends of its interval
+        # the simplex method takes several times as long; this search never tries the ends of its interval
         at = float(start[free[0]])
         around = (max(at - 0.025, 0.0), at + 0.025)
         nearby = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-4})
         other = start.copy()
         other[free] = nearby.x
         return max(start, other, key=log_likelihood)
-    # its own first simplex is empty where the start is 0
+    # the default simplex is empty if the start is 0
     steps = np.where(start[free] < 0.5, 0.03, -0.03)
     simplex = np.vstack([start[free], start[free] + np.diag(steps)])
     result = minimize(
@@ -469,7 +469,7 @@ def _maximum(
 def _profile_intervals(
     log_likelihood: Callable[[Array], float], best: Array, confidence: float
 ) -> tuple[Array, Array]:
-    """Where the profile of each rate falls by half the quantile of chi-squared."""
+    """Return the values at which the profile of each rate falls by half the quantile of chi-squared."""
     from scipy.optimize import brentq  # not needed by `import maboost`
 
     K = len(best)
@@ -478,7 +478,7 @@ def _profile_intervals(
     for j in range(K):
 
         def height(value: float, j: int = j) -> float:
-            """Return how far the profile lies above the level."""
+            """Return the height of the profile above the level."""
             start = best.copy()
             start[j] = value
             if K == 2:

@@ -1,4 +1,4 @@
-r"""The label noise of one training set: weights for its rows, and true classes from its votes."""
+r"""The label noise of a training set: weights for its rows, and true classes from its votes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class PrevalenceWarning(ParameterWarning):
 class LabelNoise:
     r"""Flip rates of the sources of a training set.
 
-    With two classes, given labels stand for true ones through the base measure: every label has a weight
+    With two classes, the base measure corrects given labels: every label has a weight
     in its source. A row's probability :math:`q'` of being given + *under that measure* and its probability p of
-    being truly + are tied by
+    being truly + satisfy
 
     .. math:: q' = \frac{\sum_s S_s W_{s+}(\rho_{s-} + A_s p)}
                         {\sum_s S_s [W_{s+}(\rho_{s-} + A_s p) + W_{s-}(1 - \rho_{s-} - A_s p)]},
               \qquad A_s = 1 - \rho_{s+} - \rho_{s-},
 
-    for sources of shares S that have P(x, y) in common; :math:`q' = 1/2` exactly where the costs of both
+    for sources of shares S that share P(x, y); :math:`q' = 1/2` exactly if the costs of both
     decisions are equal. With more classes there is one source, weights are 1, and probabilities are
     corrected by the matrix of rates.
 
@@ -51,11 +51,11 @@ class LabelNoise:
     shares : array of shape (n_sources,)
         The share of the rows of each source, by sample weight.
     costs : array of shape (n_classes,)
-        Those of true classes.
+        The costs of true classes.
     prevalence : array of shape (n_classes,)
         Estimated shares of the true classes.
     names : tuple, optional
-        The names of the sources, where flip rates are by source.
+        The names of the sources, if flip rates are by source.
     """
 
     rates: Array
@@ -67,7 +67,7 @@ class LabelNoise:
 
     @classmethod
     def of_one_source(cls, rates: Array, costs: Array, prevalence: Array) -> LabelNoise:
-        """Return the noise where all rows have the same rates."""
+        """Return the noise if all rows have the same rates."""
         K = len(rates)
         weights = weights_of_labels(rates, costs) if K == 2 else np.ones(K)
         return cls(rates[None], weights[None], np.ones(1), costs, prevalence)
@@ -83,9 +83,9 @@ class LabelNoise:
 
         .. math:: \frac{A^2}{\alpha(1-\alpha)}
 
-        which is 1 for right labels and 0.04 for labels of which 40 % are flipped. Its first power would be the
-        inverse variance, right for averages; trees fit the noise of heavy rows besides, and the square was as
-        accurate or better on every table it was measured on.
+        which is 1 for correct labels and 0.04 for labels of which 40 % are flipped. Its first power would be the
+        inverse variance, which is optimal for averages. Trees also fit the noise of heavy rows, and the square was as
+        accurate or better on every measured table.
         """
         keep = 1.0 - rates[:, 0, 1] - rates[:, 1, 0]  # 2 A
         alpha = 0.5 * (1.0 - rates[:, 1, 0] + rates[:, 0, 1])
@@ -96,12 +96,12 @@ class LabelNoise:
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
-        """Which sources have right labels only."""
+        """Which sources have correct labels only."""
         right: NDArray[np.bool_] = np.all(self.rates == np.eye(self.n_classes), axis=(1, 2))
         return right
 
     def of_right_labels(self) -> LabelNoise:
-        """Return the same classes where all labels are right."""
+        """Return the same classes with correct labels."""
         return LabelNoise.of_one_source(np.eye(self.n_classes), self.costs, self.prevalence)
 
     @property
@@ -117,16 +117,16 @@ class LabelNoise:
         return len(self.costs)
 
     def true_probabilities(self, q: Array) -> Array:
-        """Probabilities of true classes, each times its cost, from those of the votes.
+        """Return probabilities of true classes, each times its cost, from the probabilities of the votes.
 
-        For two classes `q` are the probabilities under the base measure, and those of both classes are
-        one half where the votes are zero. They keep the order of the votes: probabilities beyond 0 or 1
-        are compressed into the last hundredth, or less where costs are very unequal.
+        For two classes `q` are the probabilities under the base measure, and both results are
+        one half if the votes are zero. They keep the order of the votes: probabilities beyond 0 or 1
+        are compressed into the last hundredth, or less if costs are very unequal.
         """
         if self.n_classes > 2:
             return true_probabilities(q, self.rates[0])
         a, b, e, f = self._fraction()
-        # the decision is at p = costs[0] / sum(costs), which must stay where it is
+        # the decision is at p = costs[0] / sum(costs), which must not move
         edge = min(_EDGE, 0.5 * float(self.costs.min() / self.costs.sum()))
         p = _inside((q[:, 1] * e - a) / (b - q[:, 1] * f), -a / b, (e - a) / (b - f), edge)
         one, zero = self.costs[1] * p, self.costs[0] * (1.0 - p)
@@ -134,7 +134,7 @@ class LabelNoise:
         return both
 
     def _fraction(self) -> tuple[float, float, float, float]:
-        """a, b, e, f with q' = (a + b p) / (e + f p)."""
+        """Return a, b, e, f with q' = (a + b p) / (e + f p)."""
         minus, keep = self.rates[:, 0, 1], 1.0 - self.rates[:, 0, 1] - self.rates[:, 1, 0]
         on_plus, on_minus = self.shares * self.weights[:, 1], self.shares * self.weights[:, 0]
         a, b = float(on_plus @ minus), float(on_plus @ keep)
@@ -153,8 +153,8 @@ class LabelNoise:
     def weighted_error(self, error: float) -> float:
         r"""Return the weighted error on given labels of a classifier that errs on `error` of the true ones.
 
-        Two classes: :math:`(A\varepsilon + B)/\bar W`; with class costs `error` is taken to be the same in
-        both classes. More classes: the error on given labels if flips hit right and wrong answers alike.
+        Two classes: :math:`(A\varepsilon + B)/\bar W`; with class costs `error` is assumed to be the same in
+        both classes. More classes: the error on given labels if flips affect right and wrong answers alike.
         """
         if self.n_classes > 2:
             wrong = 1.0 - float(self.prevalence @ np.diagonal(self.rates[0]))
@@ -162,7 +162,7 @@ class LabelNoise:
         zero, one = self.prevalence
         minus, plus = self.rates[:, 0, 1], self.rates[:, 1, 0]
         on_minus, on_plus = self.weights[:, 0], self.weights[:, 1]
-        # what the true classes lose where the classifier is right, and where it is wrong
+        # the losses of true classes where the classifier is right, and where it is wrong
         right = one * plus * on_minus + zero * minus * on_plus
         wrong = one * (1.0 - plus) * on_plus + zero * (1.0 - minus) * on_minus
         mass = one * (plus * on_minus + (1.0 - plus) * on_plus)
@@ -172,15 +172,15 @@ class LabelNoise:
 
 
 def _inside(p: Array, lowest: float, highest: float, edge: float) -> Array:
-    """Numbers from [lowest, highest], which holds [0, 1], in [0, 1]: their order and all beyond `edge` stay."""
+    """Map [lowest, highest], which contains [0, 1], to [0, 1]; keep the order, and all values beyond `edge`."""
     above = 1.0 - edge + _compressed(np.maximum(p - 1.0 + edge, 0.0), highest - 1.0 + edge, edge)
     below = edge - _compressed(np.maximum(edge - p, 0.0), edge - lowest, edge)
     found = np.where(p > 1.0 - edge, above, np.where(p < edge, below, p))
-    return np.clip(found, 0.0, 1.0)  # rounding
+    return np.clip(found, 0.0, 1.0)  # removes rounding errors
 
 
 def _compressed(x: Array, reach: float, edge: float) -> Array:
-    """[0, reach] in [0, edge], with slope one at 0; the identity if nothing is beyond the edge."""
+    """Map [0, reach] to [0, edge], with slope one at 0; the identity if nothing is beyond the edge."""
     return x / (1.0 + x * max(1.0 / edge - 1.0 / reach, 0.0))
 
 
@@ -192,14 +192,14 @@ def true_prevalence(
     Raises
     ------
     ValueError
-        If no shares of true classes lead to such given labels, by more than sampling explains. Less than
-        that is clipped, with a :class:`PrevalenceWarning`.
+        If no shares of true classes give such labels, by more than sampling explains. A smaller contradiction
+        is clipped, with a :class:`PrevalenceWarning`.
     """
     inverse = np.linalg.inv(rates.T)
     found = inverse @ given
     nearest: Array = simplex_rows(found[None])[0]
     expected = rates.T @ nearest
-    # the shares of given labels are those of a multinomial sample, which are correlated
+    # the shares of given labels come from a multinomial sample, so they are correlated
     variance = inverse**2 @ expected - (inverse @ expected) ** 2
     error = np.sqrt(np.maximum(variance, 0.0) / effective_rows)
     outside = np.maximum(-found, found - 1.0)
@@ -223,6 +223,6 @@ def true_prevalence(
 
 
 def balanced_costs(prevalence: Array) -> Array:
-    """Costs under which all true classes weigh the same."""
+    """Return costs under which all true classes have the same weight."""
     K = len(prevalence)
     return 1.0 / (K * np.maximum(prevalence, 1e-12))

@@ -1,4 +1,4 @@
-"""Flip rates that were estimated, with their intervals."""
+"""Estimated flip rates with their intervals."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class EstimatedRates:
     confidence : float
         The level of each interval; intervals from trusted rows hold together at this level.
     n_rows : int
-        How many rows the estimate rests on.
+        The number of rows for the estimate.
     source : str
-        Where the rates come from.
+        A description of the data behind the rates.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class EstimatedRates:
     def joint_confidence(self) -> float:
         """The level at which the intervals of all classes hold together.
 
-        Intervals of an audit hold one by one, so that their errors add up.
+        Intervals of an audit hold one by one, so their error probabilities add up.
         """
         if self.source != "audited rows":
             return self.confidence

@@ -1,4 +1,4 @@
-"""Pictures of a fitted booster, one line each, in the style of scikit-learn's displays.
+"""Plots of a fitted booster, one call each, in the style of scikit-learn's displays.
 
 Needs matplotlib: ``pip install 'maboost[plot]'``.
 """

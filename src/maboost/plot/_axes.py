@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib on demand, colours, axes."""
+"""Shared parts of the displays: matplotlib on demand, colours, axes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ YScale = Literal["auto", "linear", "log"]
 
 BLUE, ORANGE, GREEN, RED = "#4269d0", "#efb118", "#3ca951", "#b5403a"
 GREY = "#6e7079"
-# Neighbours differ in lightness, and lines also in their dashes: the colour is never the only sign.
+# Neighbouring colours differ in lightness, and lines also in their dashes, so nothing is shown by colour alone.
 HUES = (BLUE, ORANGE, GREEN, RED, "#6cc5b0", "#9c6b4e")
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (8, 2, 2, 2)), (0, (3, 1.5)))
 
@@ -51,7 +51,7 @@ _WIDE = 20.0  # errors that differ by more than this factor need a logarithmic a
 
 
 def pyplot() -> Any:
-    """Return the module `matplotlib.pyplot`, imported when it is first needed."""
+    """Return the module `matplotlib.pyplot`, imported on its first use."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -60,7 +60,7 @@ def pyplot() -> Any:
 
 
 def fitted_booster(model: Any, display: type) -> Any:
-    """Return the model, if it is a fitted booster with at least one round."""
+    """Return the model if it is a fitted booster with at least one round; otherwise raise an error."""
     check_is_fitted(model)
     if not hasattr(model, "history_"):
         raise TypeError(
@@ -78,7 +78,7 @@ def fitted_booster(model: Any, display: type) -> Any:
 def axes_for(
     ax: Axes | None, figsize: tuple[float, float] = (6.4, 4.0)
 ) -> tuple[Axes, Figure | SubFigure]:
-    """Return the axes to draw on, new ones where none are given, and their figure."""
+    """Return the axes to draw on, new ones if none are given, and their figure."""
     plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
@@ -87,12 +87,12 @@ def axes_for(
 
 
 def tidy(ax: Axes) -> None:
-    """No frame at the top and right."""
+    """Remove the frame at the top and right."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def round_axis(ax: Axes, last: int) -> None:
-    """Rounds, counted from one, along x."""
+    """Label x with rounds, counted from one."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -101,7 +101,7 @@ def round_axis(ax: Axes, last: int) -> None:
 
 
 def error_axis(ax: Axes, values: Sequence[Array], yscale: YScale) -> None:
-    """Errors along y: linear from 0, or logarithmic with a place for 0 where an error is 0."""
+    """Label y with errors: linear from 0, or logarithmic with a place for 0 if an error is 0."""
     if yscale not in ("auto", "linear", "log"):
         raise ValueError(f"yscale must be 'auto', 'linear' or 'log', got {yscale!r}")
     everything = np.concatenate([np.ravel(v) for v in values])
@@ -133,25 +133,25 @@ def plain_numbers(ax: Axes) -> None:
 
 
 def legend_beside(ax: Axes, **kwargs: Any) -> None:
-    """A legend on the right, where it hides no line."""
+    """Put a legend on the right, where it hides no line."""
     ax.legend(
         frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, **kwargs
     )
 
 
 def kept_rounds(model: Any) -> int | None:
-    """Return how many rounds the model keeps, where that is fewer than were run."""
+    """Return the number of rounds the model keeps, if fewer than were run; otherwise None."""
     kept = int(model.n_iter_)
     return kept if kept < len(model.history_) else None
 
 
 def limit_style(color: Any = "black") -> dict[str, Any]:
-    """Return a dotted line, above what may run along it."""
+    """Return the style of a dotted line, drawn above other lines."""
     return {"color": color, "linestyle": (0, (1, 2.5)), "linewidth": 1.6, "zorder": 3}
 
 
 def shades(count: int) -> list[tuple[float, float, float]]:
-    """Blues from light to dark, the last the darkest."""
+    """Return blues from light to dark."""
     from matplotlib.colors import to_rgb
 
     stops = np.array([to_rgb(_LIGHT), to_rgb(BLUE), to_rgb(_DARK)])
@@ -161,7 +161,7 @@ def shades(count: int) -> list[tuple[float, float, float]]:
 
 
 def line_style(default: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the style of a line: what the caller gave (short names such as `lw` too), else the default."""
+    """Return the style of a line: the caller's (short names such as `lw` too), else the default."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 

@@ -1,4 +1,4 @@
-"""The certified error beside the measured one."""
+"""Display of the certified and the measured error."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = ["BoundDisplay"]
 class BoundDisplay:
     """Certified and measured error by round.
 
-    The measured training error is at most the certified one; after `fit_stream` the measured one is of
-    a sample and may lie above. Below the floor of the domain, a dotted line, nothing is certified
+    The measured training error is at most the certified one; after `fit_stream` the measured error is that of
+    a sample and may be larger. Below the floor of the domain, a dotted line, nothing is certified
     however many rounds follow.
 
     Parameters
@@ -45,17 +45,17 @@ class BoundDisplay:
     val_error : array of shape (n_rounds,), optional
         Error on the validation rows; NaN where none were given.
     floor : float, default=0.0
-        The error below which the domain promises nothing.
+        The error below which the domain certifies nothing.
     kept : int, optional
-        The rounds the model keeps, where early stopping went on beyond them.
+        The number of rounds the model keeps, if early stopping ran more.
 
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        The axes and the figure of the plot.
     bound_line_, train_line_ : Line2D
     val_line_, floor_line_, kept_line_ : Line2D or None
-        None where there is nothing to show.
+        None if there is nothing to show.
 
     Examples
     --------

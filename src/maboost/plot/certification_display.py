@@ -1,4 +1,4 @@
-"""Bounds of the error on fresh rows, with the limits."""
+"""Display of the error bounds on fresh rows, with the limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CertificationDisplay:
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        The axes and the figure of the plot.
     intervals_ : list of Line2D
         One for each error, in the order of ``certification.errors``.
     estimates_ : list of Line2D
@@ -62,7 +62,7 @@ class CertificationDisplay:
     def from_estimator(
         cls, model: Any, X: Any, y: Any, *, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
-        """Certify a fitted classifier on fresh rows, and draw what is found.
+        """Certify a fitted classifier on fresh rows, and draw the result.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class CertificationDisplay:
         return self
 
     def _legend(self, ax: Axes) -> None:
-        """What colours, markers and ticks mean, where there are limits."""
+        """Add a legend of colours, markers and ticks if there are limits."""
         from matplotlib.lines import Line2D
 
         if not self.limit_marks_:

@@ -1,4 +1,4 @@
-"""What the distribution over the rows looks like while boosting."""
+"""Display of the distribution over the rows during boosting."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["DistributionDisplay"]
 class DistributionDisplay:
     """The distribution over the rows, by round.
 
-    Above, the largest weight of a row, relative to its share of the base measure. Below, how much of
-    the data counts: the effective sample size, and the rows whose weight is not zero. On demand also
-    how the weights are spread after the last round.
+    The upper panel has the largest weight of a row, relative to its share of the base measure. The lower panel has the
+    effective sample size, and the fraction of rows with weight. An optional histogram has
+    the weights after the last round.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class DistributionDisplay:
     Attributes
     ----------
     figure_
-        Where it was drawn.
+        The figure of the plot.
     axes_ : array of axes
         Two, or three with the histogram; `ax_` is the first.
     smoothness_line_, ess_line_, nonzero_line_ : Line2D
@@ -100,10 +100,10 @@ class DistributionDisplay:
         ----------
         model : a fitted booster
         histogram : bool, default=False
-            Show also how the weights are spread after the last round.
+            Also show a histogram of the weights after the last round.
         sample_weight : array of shape (n_rows,), optional
-            The weights of the fit, with `class_weight` multiplied in: what the histogram is relative
-            to. Rows that took no part (no weight, or held out by early stopping) are left out.
+            The weights of the fit, with `class_weight` multiplied in: the unit of the histogram.
+            Rows that took no part (no weight, or held out by early stopping) are left out.
         ax : matplotlib axes, or as many as there are panels, optional
             A single one is divided.
         **kwargs
@@ -196,7 +196,7 @@ class DistributionDisplay:
 def _density(model: Any, sample_weight: ArrayLike | None) -> Array:
     """Return the weight of each row that took part, divided by its share of the base measure."""
     distribution: Array = model.distribution_
-    rows = model._evidence.rows  # without rows of no weight and those held out to watch
+    rows = model._evidence.rows  # without rows of weight zero and without validation rows
     if sample_weight is None:
         return np.asarray(distribution[rows] * len(rows))
     base = np.asarray(sample_weight, dtype=float)
@@ -209,7 +209,7 @@ def _density(model: Any, sample_weight: ArrayLike | None) -> Array:
 
 
 def _stacked_axes(ax: Any, panels: int) -> NDArray[Any]:
-    """Axes one below the other: new, the ones given, or one divided."""
+    """Return axes one below the other: new ones, the given ones, or one given axis divided."""
     plt = pyplot()
     if ax is None:
         figure = plt.figure(figsize=(6.4, 1.9 * panels), layout="constrained")
@@ -230,7 +230,7 @@ def _stacked_axes(ax: Any, panels: int) -> NDArray[Any]:
 
 
 def _column(figure: Any, grid: Any) -> NDArray[Any]:
-    """Return the two panels over rounds share x; the histogram has its own."""
+    """Return two panels with a common x axis over rounds, and one for the histogram."""
     first = figure.add_subplot(grid[0])
     second = figure.add_subplot(grid[1], sharex=first)
     rest = [figure.add_subplot(grid[i]) for i in range(2, grid.nrows)]

@@ -1,4 +1,4 @@
-"""The error on each data source, beside what was allowed and what is certified."""
+"""Display of the error on each data source, with its limit and its certified error."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = ["DomainErrorDisplay"]
 class DomainErrorDisplay:
     """Measured training error by round on each data source.
 
-    A source's limit is a dotted line of its colour. The mark is the certified error of the model: at
-    that round the curve is at or below it.
+    A dotted line of the source's colour is its limit. The mark is the certified error of the model, which is at or
+    above the curve in that round.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class DomainErrorDisplay:
     error_bounds : mapping from source to float, optional
         Certified error of the model.
     kept : int, optional
-        The rounds the model keeps, where early stopping went on beyond them.
+        The number of rounds the model keeps, if early stopping ran more.
 
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        The axes and the figure of the plot.
     lines_ : dict from source to Line2D
     limit_lines_ : dict from source to Line2D
         Only sources with a limit.
@@ -161,7 +161,7 @@ class DomainErrorDisplay:
         return f"{name}\n({notes})" if notes else str(name)
 
     def _legend(self, ax: Axes) -> None:
-        """Sources by colour, and what the other two signs mean."""
+        """Add a legend of sources by colour, and of the two other signs."""
         from matplotlib.lines import Line2D
 
         handles = list(self.lines_.values())

@@ -1,4 +1,4 @@
-"""Which features the trees ask about."""
+"""Display of the features that the trees use."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["FeatureImportanceDisplay"]
 class FeatureImportanceDisplay:
     """The most important features, as bars.
 
-    The importance of a feature is the share of the trees' gain that its splits brought. It says what
-    the model used, not what causes the label.
+    The importance of a feature is the share of the trees' gain that its splits brought. It shows what
+    the model uses, not what causes the label.
 
     Parameters
     ----------
     importances : array of shape (n_features,)
     feature_names : sequence of str
-        One a feature.
+        One name for each feature.
 
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        The axes and the figure of the plot.
     bars_ : BarContainer
         The most important feature first.
     shown_ : array of int

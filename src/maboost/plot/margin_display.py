@@ -1,4 +1,4 @@
-"""How sure the vote is: the margins of labelled rows."""
+"""Display of the margins of labelled rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MarginDisplay:
     ax_, figure_
         Where it was drawn.
     lines_ : list of Line2D
-        One a curve.
+        One line for each curve.
     zero_line_ : Line2D
 
     Examples

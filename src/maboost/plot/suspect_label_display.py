@@ -85,7 +85,7 @@ class SuspectLabelsDisplay:
         ----------
         ax : matplotlib axes, optional
         max_rows : int, optional
-            Show only so many rows, the worst.
+            Show at most this many rows, the worst.
         **kwargs
             Style of the curve of all rows, such as `linewidth`.
 

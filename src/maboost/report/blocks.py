@@ -1,4 +1,4 @@
-"""What a page is made of. Everything is plain text; the template escapes and marks it up."""
+"""The blocks of a page: plain text, which the template escapes and formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONG = 40  # letters
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; what stands between backticks is code."""
+    """A paragraph; text between backticks is code."""
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -39,7 +39,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that says what is left out, and why."""
+    """A sentence that says which part is left out, and why."""
 
     kind: ClassVar[str] = "note"
     text: str
@@ -47,7 +47,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Preformatted:
-    """Text as it is printed on a terminal."""
+    """Text in the form of a terminal."""
 
     kind: ClassVar[str] = "preformatted"
     label: str
@@ -61,11 +61,11 @@ class Cell:
     Attributes
     ----------
     text : str
-        What is shown.
+        The text that is shown.
     value : str
-        What the column is sorted by; empty for a missing value, which is always last.
+        The sort key of the cell; empty for a missing value, which is always last.
     style : str
-        How it looks: "", "number", "missing", "name", "label", "flag", "code" or "long-text".
+        The style: "", "number", "missing", "name", "label", "flag", "code" or "long-text".
     bar : float or None
         The length of a bar beside the text, in per cent.
     """
@@ -105,7 +105,7 @@ class Table:
 
     @property
     def tall(self) -> bool:
-        """Whether it scrolls in a box of its own."""
+        """Whether the table scrolls in a box of its own."""
         return len(self.rows) > _TALL
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks behind a line to open them."""
+    """Blocks that are hidden behind a summary line."""
 
     kind: ClassVar[str] = "details"
     summary: str
@@ -123,7 +123,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Beside:
-    """Blocks side by side where there is room."""
+    """Blocks side by side if there is room."""
 
     kind: ClassVar[str] = "beside"
     blocks: Sequence[Any]
@@ -161,7 +161,7 @@ def cell(value: Any, style: str = "") -> Cell:
 
 
 def number_cell(value: Any, shown: str | None = None, bar: float | None = None) -> Cell:
-    """Return a cell with a number, sorted by it and not by how it is written."""
+    """Return a cell with a number, sorted by its value and not by its text."""
     if is_missing(value):
         return Cell(text(None), "", "missing")
     return Cell(number(value) if shown is None else shown, repr(plain(value)), "number", bar)

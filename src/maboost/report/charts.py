@@ -1,7 +1,7 @@
 """Line charts as SVG paths in a box of 1000 x 1000 that the page stretches.
 
-Lines keep their width when the box is stretched, and all words stand outside of it, so that a chart
-reads as well on a phone as on a wall.
+Lines keep their width when the box is stretched, and all text is outside the box, so a chart
+is readable at any size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ZERO = 0.12  # the part of a logarithmic axis that is left for zero
 
 @dataclass(frozen=True)
 class Curve:
-    """A line to draw: points, what it is called, and how it looks (a colour's number and a dash)."""
+    """A line to draw: points, a label and a style (a colour number and a dash)."""
 
     label: str
     x: Array
@@ -50,7 +50,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A straight line: a limit at a height, or upright at a round. Without a label no legend."""
+    """A straight line: a limit at a height, or a vertical line at a round. Without a label it has no legend entry."""
 
     label: str
     at: float
@@ -60,20 +60,20 @@ class Mark:
 
 @dataclass(frozen=True)
 class Tick:
-    """A number at an axis, placed in per cent of its length."""
+    """A number at an axis, with its position in per cent of the axis."""
 
     at: float
     label: str
 
     @property
     def place(self) -> float:
-        """The same in units of the box."""
+        """The position in units of the box."""
         return round(self.at * _SIDE / 100.0, 1)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A path, and how it looks."""
+    """A path and its style."""
 
     label: str
     path: str
@@ -83,7 +83,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, ready for the template."""
+    """A chart in the form of the template."""
 
     kind: ClassVar[str] = "chart"
     id: str
@@ -98,20 +98,20 @@ class Chart:
 
 
 class Scale(Protocol):
-    """Places values on an axis: 0 at its start, 1 at its end."""
+    """A mapping of values to an axis: 0 at its start, 1 at its end."""
 
     def __call__(self, values: ArrayLike) -> Array:
-        """Where the values are."""
+        """Return the positions of the values."""
         ...
 
     def ticks(self) -> list[Tick]:
-        """Round numbers, few enough to read."""
+        """Return round numbers, few enough to read."""
         ...
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Equal distances."""
+    """A linear scale."""
 
     low: float
     high: float
@@ -131,7 +131,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """Equal factors, above a place for zero where there is one."""
+    """A logarithmic scale, above a place for zero if there is one."""
 
     low: float
     high: float
@@ -169,7 +169,7 @@ def _round_unit(size: float) -> float:
 
 
 def _error_scale(values: Sequence[Array]) -> Scale:
-    """Linear from zero, or logarithmic where the errors differ by a large factor."""
+    """Return a scale that is linear from zero, or logarithmic if the errors differ by a large factor."""
     everything = np.concatenate([np.ravel(v) for v in values])
     everything = everything[np.isfinite(everything)]
     positive = everything[everything > 0.0]
@@ -184,7 +184,7 @@ def _error_scale(values: Sequence[Array]) -> Scale:
 
 
 def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
-    """Without missing values, and with no more points than can be seen."""
+    """Return the points without missing values, and no more of them than can be seen."""
     there = np.isfinite(y)
     x, y = x[there], y[there]
     if len(x) <= _MOST_POINTS:
@@ -205,7 +205,7 @@ def _short(value: float) -> str:
 
 def _polyline(curve: Curve, across: Scale, up: Scale) -> str:
     points = _points(curve, across, up)
-    if len(points) == 1:  # a round cap makes a dot of a line of no length
+    if len(points) == 1:  # a round cap turns a line of length zero into a dot
         return f"M{points[0][0]} {points[0][1]}h0"
     return "M" + "L".join(f"{a} {b}" for a, b in points)
 
@@ -226,7 +226,7 @@ def _straight(mark: Mark, across: Scale, up: Scale) -> Drawn:
 def _readout(
     names: Sequence[str], x: Array, across: Scale, curves: Sequence[Curve], values: Sequence[Array]
 ) -> str:
-    """What a script tells who points at the chart: at each place its name and every line's value."""
+    """Return the text for a pointer: at each position its name and the value of every line."""
     said = [[number(v) for v in np.asarray(y).tolist()] for y in values]
     places = [round(_SIDE * p, 1) for p in across(x).tolist()]
     return json.dumps(
@@ -263,7 +263,7 @@ def _round_scale(last: int) -> Linear:
 
 
 def _round_ticks(scale: Linear) -> list[Tick]:
-    """Round numbers, and the first and last round where there is room."""
+    """Return round numbers, and the first and last round if there is room."""
     ticks = [t for t in scale.ticks() if 8.0 <= t.at <= 100.0]
     return [Tick(0.0, "1"), *ticks]
 
@@ -271,7 +271,7 @@ def _round_ticks(scale: Linear) -> list[Tick]:
 def error_chart(
     id: str, title: str, description: str, curves: Sequence[Curve], marks: Sequence[Mark] = ()
 ) -> Chart:
-    """Errors by round."""
+    """Return a chart of errors by round."""
     level = [np.array([m.at]) for m in marks if not m.upright]
     up = _error_scale([*(c.y for c in curves), *level])
     return _by_round(id, title, description, "error", curves, marks, up)
@@ -285,7 +285,7 @@ def line_chart(
     curves: Sequence[Curve],
     marks: Sequence[Mark] = (),
 ) -> Chart:
-    """Values by round, from zero."""
+    """Return a chart of values by round, from zero."""
     top = max([float(np.max(c.y)) for c in curves] + [m.at for m in marks if not m.upright])
     return _by_round(id, title, description, y_label, curves, marks, Linear(0.0, 1.05 * top or 1.0))
 
@@ -293,7 +293,7 @@ def line_chart(
 def fraction_chart(
     id: str, title: str, description: str, y_label: str, curves: Sequence[Curve]
 ) -> Chart:
-    """Fractions by round."""
+    """Return a chart of fractions by round."""
     return _by_round(id, title, description, y_label, curves, (), Linear(0.0, 1.02))
 
 
@@ -330,7 +330,7 @@ def step_chart(
     curves: Sequence[Curve],
     marks: Sequence[Mark] = (),
 ) -> Chart:
-    """Cumulative fractions of values between -1 and 1."""
+    """Return a chart of cumulative fractions of values between -1 and 1."""
     across, up = Linear(-1.0, 1.0, 4), Linear(0.0, 1.02)
     lines = [Drawn(c.label, _steps(c, across, up), c.color, c.dash) for c in curves]
     lines += [_straight(m, across, up) for m in marks]

@@ -1,4 +1,4 @@
-"""Numbers and values as a reader sees them."""
+"""Formatting of numbers and values for a reader."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, three digits.
+    """Return a share in per cent with three digits.
 
     >>> percent(0.05318), percent(0.0), percent(1.0), percent(1e-9)
     ('5.32%', '0%', '100%', 'under 0.0001%')
@@ -59,7 +59,7 @@ def percent(share: float) -> str:
 
 
 def at_most(share: float) -> str:
-    """Return an upper bound in per cent: rounded up, so that what is written is true.
+    """Return an upper bound in per cent, rounded up so that the text is true.
 
     >>> at_most(0.25), at_most(0.12341), at_most(1e-9)
     ('25%', '12.4%', '0.0001%')
@@ -68,7 +68,7 @@ def at_most(share: float) -> str:
 
 
 def at_least(share: float) -> str:
-    """Return a lower bound in per cent: rounded down, so that what is written is true.
+    """Return a lower bound in per cent, rounded down so that the text is true.
 
     >>> at_least(0.25), at_least(0.12349), at_least(1e-9)
     ('25%', '12.3%', '0%')
@@ -85,7 +85,7 @@ def _percent(share: float, rounding: str, below: str) -> str:
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:
-    """Return how many of something.
+    """Return a number with its noun.
 
     >>> count(1, "row"), count(1200, "row"), count(2, "class", "classes")
     ('1 row', '1,200 rows', '2 classes')
@@ -94,7 +94,7 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def text(value: Any, longest: int = _LONGEST) -> str:
-    r"""Return a value of a table: short, on one line, without invisible signs.
+    r"""Return a value of a table as short text on one line, without invisible characters.
 
     >>> text(0.123456789), text("two\nlines"), text(None), text("a" * 9, 5)
     ('0.123457', 'two lines', '–', 'aaaa…')
@@ -108,7 +108,7 @@ def text(value: Any, longest: int = _LONGEST) -> str:
 
 
 def code(value: Any, longest: int = 400) -> str:
-    """Return a parameter as Python writes it, without addresses in memory, which differ in every run.
+    """Return a parameter as Python code, without memory addresses, which differ in every run.
 
     >>> code("auto"), code(len)
     ("'auto'", '<built-in function len>')
@@ -117,7 +117,7 @@ def code(value: Any, longest: int = 400) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a number of numpy as one of Python."""
+    """Return a numpy number as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -127,7 +127,7 @@ def _short(written: str, longest: int) -> str:
 
 
 def listed(values: Sequence[Any], most: int = 5) -> str:
-    """Values in a sentence.
+    """Return values as a list in a sentence.
 
     >>> listed(["a", "b", "c"]), listed(range(8), most=3)
     ('a, b and c', '0, 1, 2 and 5 others')

@@ -1,4 +1,4 @@
-"""From a subject to the bytes of a page."""
+"""Rendering of the page from its subject."""
 
 from __future__ import annotations
 
@@ -86,20 +86,20 @@ def _environment() -> Any:
 
 
 def _asset(environment: Any, name: str) -> str:
-    """Return a file that is put into the page as it is."""
+    """Return a file that is put into the page unchanged."""
     source, _, _ = environment.loader.get_source(environment, name)
     return str(source)
 
 
 def _breakable(name: str) -> Any:
-    """Escaped; a long name may go on in the next line after an underscore."""
+    """Return a name escaped, with possible line breaks after underscores."""
     from markupsafe import Markup, escape
 
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
 def _prose(words: str) -> Any:
-    """Escaped, with code between backticks."""
+    """Return text escaped, with code between backticks."""
     from markupsafe import Markup, escape
 
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(words))))

@@ -1,4 +1,4 @@
-"""What happened round by round: errors, the distribution over the rows, data sources."""
+"""The sections on the rounds: errors, the distribution over the rows, data sources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _kept_mark(subject: Subject) -> list[Mark]:
 
 
 def _chosen_rounds(subject: Subject) -> list[int]:
-    """Positions of the rounds in a table: all, or as many evenly as there is room for."""
+    """Return positions of rounds for a table: all, or evenly spaced ones if there are too many."""
     total = len(subject.model.history_)
     if total <= _MOST_ROUNDS:
         return list(range(total))
@@ -48,7 +48,7 @@ def _chosen_rounds(subject: Subject) -> list[int]:
 
 
 def _round_table(subject: Subject, id: str, caption: str, columns: dict[str, Any]) -> Details:
-    """Return the numbers behind a chart."""
+    """Return a table of the numbers of a chart."""
     chosen, total = _chosen_rounds(subject), len(subject.model.history_)
     values = {label: np.asarray(v, dtype=float) for label, v in columns.items()}
     rows = [
@@ -65,7 +65,7 @@ def _round_table(subject: Subject, id: str, caption: str, columns: dict[str, Any
 
 
 def error_section(subject: Subject) -> Section:
-    """Measured and certified error by round."""
+    """Return the section on measured and certified error by round."""
     history = subject.model.history_
     if not len(history):
         return Section("errors", "Error by round", [Note(_NO_ROUNDS)])
@@ -119,7 +119,7 @@ _STEP_COLUMNS = {
 
 
 def _in_words(curves: Sequence[Curve], last: int) -> str:
-    """What the lines show, for those who cannot see them."""
+    """Return a description of the lines for readers who cannot see them."""
     said = []
     for curve in curves:
         there = np.flatnonzero(np.isfinite(curve.y[:last]))
@@ -130,7 +130,7 @@ def _in_words(curves: Sequence[Curve], last: int) -> str:
 
 
 def distribution_section(subject: Subject) -> Section:
-    """Return how the weight is spread over the rows."""
+    """Return the section on the distribution of the weight over the rows."""
     history = subject.model.history_
     heading = "Distribution over the rows"
     if not len(history):
@@ -197,7 +197,7 @@ def _spread_in_words(subject: Subject) -> str:
 
 
 def source_section(subject: Subject) -> Section | None:
-    """Return the error on each data source; only combined boosting has them."""
+    """Return the section on the error of each data source; None except for combined boosting."""
     groups = subject.model.certificate_.groups
     if not groups:
         return None

@@ -1,4 +1,4 @@
-"""The two sections about single rows: their margins, and labels that look wrong."""
+"""The sections on single rows: their margins, and labels that look wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEVELS = (-0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 0.75)
 
 
 def margin_section(subject: Subject) -> Section:
-    """Return how sure the vote is."""
+    """Return the section on margins."""
     return Section("margins", "Margins", _margin_blocks(subject))
 
 
@@ -81,7 +81,7 @@ def _picked(training: LabelledRows, rows: NDArray[np.intp]) -> Any:
 
 
 def _chosen_rounds(last: int) -> list[int]:
-    """Return the first round, a tenth of them, a third, and all."""
+    """Return the first round, a tenth of all rounds, a third, and all."""
     return sorted({1, max(1, round(last / 10)), max(1, round(last / 3)), last})
 
 
@@ -99,7 +99,7 @@ def _share(margins: Array, weight: Array, level: float) -> float:
 
 
 def _disagreement(subject: Subject, error: float) -> list[Note]:
-    """Said where the rows or weights cannot be those of the fit."""
+    """Return a note if the rows or weights cannot be those of the fit."""
     fitted = subject.model.certificate_.measured_error
     if abs(error - fitted) < 1e-6:
         return []
@@ -155,7 +155,7 @@ def _margin_table(chosen: list[int], margins: list[Array], weight: Array) -> Det
 
 
 def suspect_section(subject: Subject) -> Section:
-    """Return the labels that look wrong."""
+    """Return the section on labels that look wrong."""
     heading = "Suspect labels"
     table = subject.suspects
     if table is None:
@@ -201,7 +201,7 @@ def _explained(subject: Subject) -> str:
 
 
 def _worst(table: Any, most: int) -> Any:
-    """All issues, then the rows of lowest quality, as far as there is room; lowest quality first."""
+    """Return all issues, then the rows of lowest quality, up to `most`; lowest quality first."""
     issue = table["is_label_issue"].to_numpy()
     order = np.concatenate([np.flatnonzero(issue), np.flatnonzero(~issue)])[:most]
     return table.iloc[np.sort(order)]

@@ -1,4 +1,4 @@
-"""The sections on the data, the features, the certificate and how to do it again."""
+"""The sections on the data, the features, the certificate and reproduction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NO_ROUNDS = "The model has no rounds, so that there is nothing to show here."
 
 
 def certification_section(subject: Subject) -> Section | None:
-    """Return the bounds on fresh rows, and which limits are met."""
+    """Return the section on the bounds on fresh rows and the limits that are met."""
     found = subject.certification
     if found is None:
         return None
@@ -66,7 +66,7 @@ def certification_section(subject: Subject) -> Section | None:
 
 
 def data_section(subject: Subject) -> Section:
-    """Rows, features, classes, missing values."""
+    """Return the section on rows, features, classes and missing values."""
     blocks: list[Any] = [_class_table(subject)]
     if subject.training is None:
         reason = "What the columns hold is left out: it needs the training rows. Pass `X` and `y` to `write_report`."
@@ -104,7 +104,7 @@ def _classes_caption(classes: Sequence[Any]) -> str:
 
 
 def _class_counts(subject: Subject) -> list[int] | None:
-    """Rows by class: of all rows given, otherwise of those the model was trained on."""
+    """Return the rows of each class: of all given rows, or of the rows on which the model was trained."""
     if subject.training is not None:
         labels = subject.training.y
     elif subject.suspects is not None:
@@ -117,7 +117,7 @@ def _class_counts(subject: Subject) -> list[int] | None:
 
 
 def _class_weights(subject: Subject) -> list[float] | None:
-    """Return the share of each class in the weight; None where rows weigh the same."""
+    """Return the share of each class in the weight; None if all rows have the same weight."""
     if subject.training is None or not subject.training.weighted:
         return None
     y, weight = subject.training.y, subject.training.weight
@@ -175,7 +175,7 @@ def _column_table(subject: Subject, training: LabelledRows, shown: Sequence[int]
 
 
 def importance_section(subject: Subject) -> Section:
-    """Return which features the model uses."""
+    """Return the section on the features that the model uses."""
     heading = "Feature importance"
     if not subject.rounds:
         return Section("importance", heading, [Note(_NO_ROUNDS)])
@@ -208,7 +208,7 @@ def importance_section(subject: Subject) -> Section:
 
 
 def certificate_section(subject: Subject) -> Section:
-    """What is certified about the training rows, and what that is for."""
+    """Return the section on the certificate of the training rows, and its purpose."""
     words = (
         "The certificate as the library prints it. It bounds the error on the distribution behind the "
         "stream, with the confidence that was asked for and if the rows are drawn independently."
@@ -238,7 +238,7 @@ def certificate_section(subject: Subject) -> Section:
 
 
 def parameter_section(subject: Subject, versions: dict[str, str]) -> Section:
-    """All that is needed to do it again."""
+    """Return the section on everything that is needed to repeat the fit."""
     model = subject.model
     seed = model.random_state
     words = (
@@ -258,7 +258,7 @@ def parameter_section(subject: Subject, versions: dict[str, str]) -> Section:
 
 
 def _parameters(model: Any) -> dict[str, str]:
-    """All parameters, also those of the parts; of the default estimator too."""
+    """Return all parameters, including those of the components and of the default estimator."""
     params = dict(model.get_params(deep=True))
     if params.get("estimator", ...) is None:
         tree = model._default_estimator()
@@ -271,7 +271,7 @@ def _parameters(model: Any) -> dict[str, str]:
 
 
 def _found(model: Any) -> dict[str, str]:
-    """Numbers that the fit found or chose."""
+    """Return numbers that the fit found or chose."""
     numbers = {
         name: value
         for name, value in sorted(vars(model).items())

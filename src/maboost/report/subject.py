@@ -1,4 +1,4 @@
-"""What the report is about: a fitted booster and the rows that came with it, checked."""
+"""The subject of the report: a fitted booster and the given rows, checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_IMPORTANCES = (
 
 
 def fitted_booster(model: Any) -> Any:
-    """Return the model, if it is a fitted booster."""
+    """Return the model if it is a fitted booster; otherwise raise an error."""
     check_is_fitted(model)
     if not (hasattr(model, "history_") and hasattr(model, "certificate_")):
         raise TypeError(
@@ -58,9 +58,9 @@ class LabelledRows:
 
 @dataclass(frozen=True)
 class TestRows:
-    """Rows that took no part in the fit, and how the model does on them."""
+    """Rows that took no part in the fit, and the model's error on them."""
 
-    __test__ = False  # not a test, whatever pytest thinks of the name
+    __test__ = False  # so that pytest does not collect the class
 
     error: float
     staged: Array
@@ -69,7 +69,7 @@ class TestRows:
 
 @dataclass(frozen=True)
 class Subject:
-    """A fitted booster, and what is known of its rows.
+    """A fitted booster with the data about its rows.
 
     Attributes
     ----------
@@ -79,9 +79,9 @@ class Subject:
     certification : Certification or None
         Bounds of the error on fresh rows.
     names : list of str
-        The features.
+        The names of the features.
     title, source, date : str
-        What the reader is told; empty where nothing is.
+        Text for the reader; empty if not given.
     max_suspects, max_features : int
         Limits on the size of the tables.
     """
@@ -99,13 +99,13 @@ class Subject:
 
     @property
     def classes(self) -> list[Any]:
-        """The labels."""
+        """The classes."""
         labels: list[Any] = self.model.classes_.tolist()
         return labels
 
     @property
     def rounds(self) -> int:
-        """Rounds in the model, which may be fewer than were run."""
+        """The number of rounds in the model, which may be fewer than were run."""
         return int(self.model.n_iter_)
 
     @cached_property
@@ -128,23 +128,23 @@ class Subject:
 
     @property
     def why_no_suspects(self) -> str:
-        """Why there is none."""
+        """The reason why there is no table of suspects."""
         return self._suspects[1]
 
     @cached_property
     def importances(self) -> Array | None:
-        """By feature, or None where the estimators have none."""
+        """The importance of each feature; None if the estimators have none."""
         found = getattr(self.model, "feature_importances_", None)
         return None if found is None else np.asarray(found, dtype=float)
 
     @property
     def why_no_importances(self) -> str:
-        """Why there are none."""
+        """The reason why there are no importances."""
         return _NO_IMPORTANCES
 
     @cached_property
     def trained(self) -> NDArray[np.intp] | None:
-        """Positions of the rows that were trained on; None if the model does not know."""
+        """The positions of the rows on which the model was trained; None if the model does not know."""
         if self.suspects is None:
             return None
         rows: NDArray[np.intp] = self.model._per_row("_evidence", "write_report").rows
@@ -160,7 +160,7 @@ class Subject:
 
 
 def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> LabelledRows | None:
-    """Return the training rows that were given, checked against the model."""
+    """Return the given training rows, checked against the model; None if none are given."""
     if X is None and y is None:
         if weight is not None:
             raise ValueError("sample_weight is given without X and y")
@@ -177,13 +177,13 @@ def labelled_rows(model: Any, X: Any, y: ArrayLike | None, weight: Any) -> Label
             f"X has {rows.shape[0]} rows, but the model was fitted on {len(remembered)}: give the rows "
             "of the fit, all of them and in their order"
         )
-    noise = model._row_noise  # its weights hold the class weights
+    noise = model._row_noise  # its weights include the class weights
     class_weight = _class_weight(model, labels) if noise is None else None
     weights = row_weights(X, labels, weight, class_weight)
     unknown = unknown_labels(labels[weights.kept], model.classes_)
     if unknown:
         raise ValueError(
-            f"y has {unknown[0]!r}, which is none of the model's classes {model.classes_.tolist()[:5]!r}: "
+            f"y has {unknown[0]!r}, which is not among the model's classes {model.classes_.tolist()[:5]!r}: "
             "give the labels of the fit"
         )
     if noise is not None and noise.names is None:
@@ -228,7 +228,7 @@ def _check_width(name: str, rows: TableView, model: Any) -> None:
 
 
 def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
-    """Return the test rows that were given, with the error on them after every round."""
+    """Return the given test rows, with the error on them after every round; None if none are given."""
     if X is None and y is None:
         return None
     if X is None or y is None:
@@ -251,11 +251,11 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
 def certification_of(
     model: Any, X: Any, y: ArrayLike | None, given: Certification | None
 ) -> Certification | None:
-    """Return the certification that was given, else one from the test rows."""
+    """Return the given certification, else one from the test rows."""
     if given is not None:
         if not isinstance(given, Certification):
             raise TypeError(
-                f"certification must be what maboost.certify returns, got {type(given).__name__}"
+                f"certification must be the result of maboost.certify, got {type(given).__name__}"
             )
         return given
     return None if X is None else certify(model, X, label_array(y, "y_test"))
@@ -264,7 +264,7 @@ def certification_of(
 def feature_names(
     model: Any, training: LabelledRows | None, given: Sequence[str] | None
 ) -> list[str]:
-    """Return the names given, else those of the fit, else those of the table, else x0, x1, ..."""
+    """Return the given names, else those of the fit, else those of the table, else x0, x1, ..."""
     if given is not None:
         if len(given) != model.n_features_in_:
             raise ValueError(

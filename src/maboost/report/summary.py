@@ -1,4 +1,4 @@
-"""The report in a few sentences and four numbers."""
+"""The summary of the report: a few sentences and four numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["lead", "paragraphs", "promised", "tiles", "title"]
 
 
 def title(subject: Subject) -> str:
-    """Return the heading: the one given, or the booster and its data."""
+    """Return the heading: the given one, or the booster and its data."""
     if subject.title:
         return subject.title
     name = type(subject.model).__name__.removesuffix("Classifier")
@@ -22,7 +22,7 @@ def title(subject: Subject) -> str:
 
 
 def lead(subject: Subject) -> str:
-    """What kind of model this is, in half a line."""
+    """Return the kind of model, in half a line."""
     parts = [type(subject.model).__name__, count(subject.rounds, "round")]
     if subject.source and subject.title:
         parts.append(text(subject.source))
@@ -72,7 +72,7 @@ def measured(subject: Subject) -> bool:
 
 
 def streamed(subject: Subject) -> bool:
-    """Return whether the model was fitted on a stream, so that its certificate is a statistical one."""
+    """Return whether the model was fitted on a stream, so that its certificate is statistical."""
     return math.isnan(subject.model.certificate_.soft_margin)
 
 
@@ -85,7 +85,7 @@ def validation_error(subject: Subject) -> float | None:
 
 
 def paragraphs(subject: Subject) -> list[Paragraph]:
-    """Return the summary in words."""
+    """Return the paragraphs of the summary."""
     sentences = [_on_new_rows(subject), _trained(subject), _measured(subject), _labels(subject)]
     return [Paragraph(sentence) for sentence in sentences if sentence]
 
@@ -101,22 +101,22 @@ def _trained(subject: Subject) -> str:
             f"The training data are {data}{origin}. Every label is {text(classes[0])}, so that the "
             "model always answers that and there was nothing to learn."
         )
-    told = f"to tell {count(len(classes), 'class', 'classes')} apart: {listed(classes)}"
+    purpose = f"to tell {count(len(classes), 'class', 'classes')} apart: {listed(classes)}"
     if not subject.rounds:
         answer = text(classes[model.ensemble_.heaviest])
         return (
-            f"A `{type(model).__name__}` was trained on {data}{origin} {told}. No rule was found that "
+            f"A `{type(model).__name__}` was trained on {data}{origin} {purpose}. No rule was found that "
             f"beats chance, so that the model always answers {answer}, the heaviest class "
             f"({text(model.certificate_.stopped)})."
         )
     return (
         f"A `{type(model).__name__}` of {count(subject.rounds, 'round')} was trained on "
-        f"{data}{origin}, {told}. It stopped for this reason: {text(model.certificate_.stopped)}."
+        f"{data}{origin}, {purpose}. It stopped for this reason: {text(model.certificate_.stopped)}."
     )
 
 
 def _rows(subject: Subject) -> str:
-    """Return how many rows were trained on, and how many of them only watched."""
+    """Return the number of training rows, and how many of them were held out for validation."""
     given = None if subject.training is None else len(subject.training.y)
     if subject.trained is None:
         return count(given, "row") if given is not None else ""
@@ -138,7 +138,7 @@ def _measured(subject: Subject) -> str:
 
 
 def promised(subject: Subject) -> str:
-    """What the certificate of the training error says, in words."""
+    """Return the meaning of the certificate of the training error, in words."""
     if not measured(subject):
         return "Nothing was measured and nothing is certified."
     certificate = subject.model.certificate_
@@ -206,8 +206,8 @@ def _verdicts(found: Certification) -> str:
     statuses = [error.status for error in found.errors if error.status is not None]
     if not statuses:
         return ""
-    told = [f"{statuses.count(s)} {s}" for s in ("met", "violated", "open") if s in statuses]
-    return f"Of {count(len(statuses), 'limit')}: {', '.join(told)}."
+    parts = [f"{statuses.count(s)} {s}" for s in ("met", "violated", "open") if s in statuses]
+    return f"Of {count(len(statuses), 'limit')}: {', '.join(parts)}."
 
 
 def _labels(subject: Subject) -> str:

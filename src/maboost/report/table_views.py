@@ -1,4 +1,4 @@
-"""The rows of any table, as the reader gave them: names, single values, what a column holds."""
+"""Access to the rows of any table in the form that the user gave: names, values, statistics of columns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["ColumnStatistics", "TableView", "table_view"]
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is in a column.
+    """Statistics of a column.
 
     Attributes
     ----------
     missing : int
-        Values that are not there.
+        The number of missing values.
     low, middle, high : float
         Smallest value, median and largest; NaN for a column of text or categories.
     distinct : int
-        Different values.
+        The number of distinct values.
     commonest : any
         The most frequent value of a column of text or categories; None otherwise.
     """
@@ -42,26 +42,26 @@ class ColumnStatistics:
 
 
 class TableView(Protocol):
-    """What the report asks of a table."""
+    """The interface of tables for the report."""
 
     shape: tuple[int, int]
     names: list[str] | None
 
     def missing(self) -> NDArray[np.intp]:
-        """Missing values by column."""
+        """Return the number of missing values by column."""
         ...
 
     def statistics(self, column: int) -> ColumnStatistics:
-        """What is in a column."""
+        """Return the statistics of a column."""
         ...
 
     def values(self, column: int, rows: Sequence[int]) -> list[Any]:
-        """Some of the values of a column."""
+        """Return some values of a column."""
         ...
 
 
 def table_view(X: Any) -> TableView:
-    """Return the rows of an array, a data frame of any library, or a sparse matrix."""
+    """Return a view of an array, a data frame of any library, or a sparse matrix."""
     if sp.issparse(X):
         return _SparseView(X)
     if not isinstance(X, np.ndarray | list | tuple):

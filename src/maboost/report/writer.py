@@ -1,4 +1,4 @@
-"""The report as a file."""
+"""Writing of the report to a file."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ def write_report(
     max_suspects: int = 200,
     max_features: int = 20,
 ) -> Path:
-    """Write what a fitted booster learned, and what is certified, as one HTML file.
+    """Write the fitted booster, its errors and its certificates as one HTML file.
 
-    The file needs nothing else: no network, no fonts, no scripts from elsewhere. It is the same, byte
-    for byte, for the same model, rows and versions. Needs jinja2: ``pip install 'maboost[report]'``.
+    The file is self-contained: it loads no fonts and no scripts from elsewhere. It has the same
+    bytes for the same model, rows and versions. Needs jinja2: ``pip install 'maboost[report]'``.
 
     Parameters
     ----------
     model : a fitted booster
     path : path
-        Where to write. A file that is there is replaced, once the new one is complete.
+        The output file. An existing file is replaced when the new one is complete.
     X, y : the rows of the fit and their labels, optional
-        Without them the margins, what the columns hold and the values of suspect rows are left out.
+        Without them the margins, the column statistics and the values of suspect rows are left out.
     sample_weight : array of shape (n_rows,), optional
         The weights of the fit; `class_weight` is multiplied in.
     X_test, y_test : optional
         Fresh rows: not used to fit, stop, choose or calibrate the model. The error on them is shown by round,
         and certified at 95% confidence unless `certification` is given.
     certification : Certification, optional
-        What :func:`maboost.certify` returned for this model: the first section of the report.
+        The result of :func:`maboost.certify` for this model, shown as the first section.
     feature_names : sequence of str, optional
         By default the columns of the table the model was fitted on, else x0, x1, ...
     title : str, optional
         The heading; by default the booster and `source`.
     source : str, optional
-        Where the rows come from, such as the name of a file.
+        The origin of the rows, such as the name of a file.
     date : str, optional
-        Shown below the heading as it is; by default none, so that the file does not change by itself.
+        Shown unchanged below the heading; by default none, so that the file is reproducible.
     max_suspects : int, default=200
         Rows in the table of suspect labels. They are shown with their values if `X` is given; 0 shows
         none.
@@ -80,7 +80,7 @@ def write_report(
     Returns
     -------
     Path
-        Where the report is.
+        The path of the report.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _limit(name: str, value: int, least: int) -> int:
 
 
 def _writable(path: Path) -> Path:
-    """Return the path, if a file can be there; found out before the work begins."""
+    """Return the path if a file can be written there; checked before the work begins."""
     if path.is_dir():
         raise IsADirectoryError(f"the report cannot be written: {path} is a folder")
     if not path.parent.is_dir():

@@ -125,7 +125,7 @@ def check_domain(domain: Domain, rows: int = 12, *, width: int = 1, seed: int = 
     ----------
     domain : Domain
     rows : int
-        How many rows the domain is for (its caps, if one a row, must have this length).
+        The number of rows of the domain (its caps, if it has one for each row, must have this length).
     width : int
         Entries a row.
 
