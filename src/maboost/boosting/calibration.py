@@ -199,7 +199,7 @@ def calibrated(
 
 
 def _mixed(p: Array, rates: Array, sources: NDArray[np.intp]) -> Array:
-    """The sum over l of p[i, l] T[l], with the matrix T of each row's source.
+    """Return the sum over l of p[i, l] T[l], with the matrix T of each row's source.
 
     No matrix product: its rounding of a row can depend on the place of the row.
     """
@@ -210,7 +210,7 @@ def _mixed(p: Array, rates: Array, sources: NDArray[np.intp]) -> Array:
 
 
 def _row_sums(x: Array) -> Array:
-    """The sum of each row, class by class."""
+    """Return the sum of each row, class by class."""
     found = np.zeros(len(x))
     for column in x.T:
         found += column

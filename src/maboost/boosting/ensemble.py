@@ -94,7 +94,7 @@ class Ensemble:
             yield votes
 
     def forest(self) -> Forest | None:
-        """The trees as one forest, built at the first call.
+        """Return the trees as one forest, built at the first call.
 
         None if some hypotheses are not trees, or if they know different categories, as trees of a stream may.
         """

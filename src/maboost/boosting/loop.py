@@ -210,7 +210,7 @@ class Run:
         self.search.hold(sample)
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
-        """A round whose hypothesis is known, from a file say: all of it but the search.
+        """Return a round whose hypothesis is known, from a file say: all of it but the search.
 
         `sample` is the :attr:`Sample.number` of what was held after it.
 
@@ -288,7 +288,7 @@ class Run:
         return error
 
     def _watch(self, hypothesis: Hypothesis, step: float) -> float:
-        """The error on the validation rows after this round."""
+        """Return the error on the validation rows after this round."""
         if self.validation is None:
             return math.nan
         v = self.validation

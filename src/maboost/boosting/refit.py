@@ -288,7 +288,7 @@ class _Newton:
         return np.ascontiguousarray(table[:, :-5]), np.ascontiguousarray(table[:, -5]), groups
 
     def curvature(self, hardest: Hardest) -> tuple[Array, NDArray[np.int64], Array | None]:
-        """How fast each entry's mass falls with its margin, and the group of entries that share a shift.
+        """Return how fast each entry's mass falls with its margin, and the group of entries that share a shift.
 
         Group 0 shares the shift of the whole distribution. A row at its cap has one of its own, and so has a
         source at its largest mass. Minus one: no shift. The third is the derivative of the divergence by each

@@ -245,7 +245,7 @@ class StreamRun:
         return f"of {drawn} rows only {accepted} were accepted: hardly any is wrong"
 
     def _search(self) -> tuple[Hypothesis, float, int] | None:
-        """A hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
+        """Return a hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
         for look in count(1):
             X, labels = self.sample.rows()
             if len(np.unique(labels)) < 2:

@@ -78,7 +78,7 @@ class StoredTable(Table):
                 self.watch(purpose, done, total)
 
     def names_of(self, columns: Columns) -> list[str]:
-        """The names of some features."""
+        """Return the names of some features."""
         chosen = np.arange(len(self.features))[columns]
         return [self.features[j] for j in chosen.tolist()]
 
@@ -89,7 +89,7 @@ class StoredTable(Table):
             raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
 
     def fingerprint(self) -> str:
-        """A hash that changes with the rows: of their values, where nothing else is known of them."""
+        """Return a hash that changes with the rows: of their values, where nothing else is known of them."""
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks("looking for changes"):
             digest.update(np.ascontiguousarray(block).tobytes())

@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 
 
 def _or_auto(constraints: list[Any]) -> list[Any]:
-    """The constraints of a parameter that may be "auto" as well."""
+    """Return the constraints of a parameter that may be "auto" as well."""
     words = {w for c in constraints if isinstance(c, StrOptions) for w in c.options}
     others = [c for c in constraints if not isinstance(c, StrOptions)]
     return [*others, StrOptions(words | {"auto"})]
@@ -247,7 +247,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     def _rates(
         self, sample_domain: Any, X: Any = None, y: Any = None
     ) -> tuple[Any, NDArray[Any] | None]:
-        """The flip rates, and the source of each row if they are by source."""
+        """Return the flip rates, and the source of each row if they are by source."""
         return self.flip_rates, None
 
     def _checked(self, X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
@@ -259,7 +259,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return X, labels
 
     def _shard_options(self, X: Any) -> dict[str, Any]:
-        """How to check the rows of a shard: it may have none, all shards together may not."""
+        """Return how to check the rows of a shard: it may have none, all shards together may not."""
         rows = getattr(X, "shape", None) or (len(X) if hasattr(X, "__len__") else 1,)
         empty = global_count(rows[0], self._comm) == 0
         return self._input_options() | {"ensure_min_samples": int(empty)}
@@ -295,7 +295,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return self._default_tree() if self.estimator is None else self.estimator
 
     def _tree_parameters(self) -> dict[str, Any]:
-        """The parameters of the default trees that are not left to "auto"."""
+        """Return the parameters of the default trees that are not left to "auto"."""
         values = {name: getattr(self, name) for name in TREE_PARAMETERS}
         return {k: v for k, v in values.items() if not (isinstance(v, str) and v == "auto")}
 
@@ -384,7 +384,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return super().set_params(**params)
 
     def _allows_nan(self) -> bool:
-        """Whether the estimator may see NaN; a pipeline, which may begin with an imputer, looks for itself."""
+        """Return whether the estimator may see NaN; a pipeline, which may begin with an imputer, looks for itself."""
         from sklearn.pipeline import Pipeline  # who imports the library need not wait for it
 
         estimator = self._default_estimator()

@@ -212,7 +212,7 @@ class CombinedBoostClassifier(BoostingClassifier):
     def _estimated_rates(
         self, X: Any, y: NDArray[Any], sources: NDArray[Any]
     ) -> dict[Any, EstimatedRates | float]:
-        """The rates of every source, from the rows of trusted ones."""
+        """Return the rates of every source, from the rows of trusted ones."""
         if X is None or self._comm.size > 1:
             raise ValueError(
                 "flip_rates='trusted' needs all rows in memory: estimate the rates of each source by "
@@ -275,7 +275,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         return booster, Sources(groups, limits, masses)
 
     def _masses(self, found: list[Any]) -> dict[Any, float]:
-        """The largest share of the weight of each source in `source_mass`."""
+        """Return the largest share of the weight of each source in `source_mass`."""
         masses = dict(self.source_mass or {})
         for name, mass in masses.items():
             if not (isinstance(mass, int | float | np.number) and 0.0 < float(mass) < 1.0):

@@ -71,7 +71,7 @@ _NOT_OF_THE_BOOSTER = {
 
 
 def booster_parameters(model: Any) -> dict[str, str]:
-    """The parameters of a classifier that can change its distribution, described."""
+    """Return the parameters of a classifier that can change its distribution, described."""
     params = model.get_params(deep=False).items()
     return {name: described(value) for name, value in params if name not in _NOT_OF_THE_BOOSTER}
 
@@ -84,7 +84,7 @@ _FREE = {
 
 
 def fixed_parameters(model: Any) -> dict[str, str]:
-    """The parameters of a classifier and of its trees that stay the same while a fit goes on, described."""
+    """Return the parameters of a classifier and of its trees that stay the same while a fit goes on, described."""
     own, of_trees = model.get_params(deep=False), model._default_estimator().get_params()
     for name in TREE_PARAMETERS:  # "auto" is what the trees have
         del own[name]
@@ -312,7 +312,7 @@ class Interrupts:
 
 
 def _under_joblib() -> bool:
-    """Whether joblib has called, which runs the fits of scikit-learn's searches and ensembles."""
+    """Return whether joblib has called, which runs the fits of scikit-learn's searches and ensembles."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("joblib."):

@@ -21,7 +21,7 @@ _STAGES = 10  # numbers of rounds after which votes are kept
 
 
 def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array] | None:
-    """The votes on every row after each tenth of the rounds.
+    """Return the votes on every row after each tenth of the rounds.
 
     The rows are split into folds twice, by two hashes of their values. A booster like `model` is fitted
     without each fold and votes on it; the votes of both splits are averaged. A split in which a fold has all rows
@@ -61,7 +61,7 @@ def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array
 
 
 def _all_remain(rows: TrainingRows, fold: NDArray[np.intp], folds: int) -> bool:
-    """Whether the rows outside of each fold have all classes and all sources."""
+    """Return whether the rows outside of each fold have all classes and all sources."""
     if any(classes_among(rows, fold != f) < len(rows.classes) for f in range(folds)):
         return False
     if rows.sample_domain is None:
@@ -74,7 +74,7 @@ def _all_remain(rows: TrainingRows, fold: NDArray[np.intp], folds: int) -> bool:
 def _votes_without(
     model: Any, rows: TrainingRows, out: NDArray[np.bool_], after: list[int]
 ) -> list[Array]:
-    """The votes on some rows of a booster fitted to the others, after some numbers of rounds."""
+    """Return the votes on some rows of a booster fitted to the others, after some numbers of rounds."""
     fitted = model._for_fold()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit itself has given them
@@ -90,6 +90,6 @@ def _votes_without(
 
 
 def classes_among(rows: TrainingRows, chosen: NDArray[np.bool_]) -> int:
-    """How many classes some of the rows have, over all shards."""
+    """Return how many classes some of the rows have, over all shards."""
     counts = np.bincount(rows.labels[chosen], minlength=len(rows.classes))
     return int(np.count_nonzero(rows.comm.allreduce(counts.astype(np.int64), "sum")))

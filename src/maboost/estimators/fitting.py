@@ -194,7 +194,7 @@ class Fitting(Voting):
             warn_of_rare(self._named_categories(rare), max_bins, stacklevel=7)
 
     def _checkpoint(self) -> Checkpoint | None:
-        """The file in which this fit keeps its state, if there is one."""
+        """Return the file in which this fit keeps its state, if there is one."""
         if self.checkpoint is None and not self.resume:
             return None
         from maboost.io.checkpoint import Checkpoint
@@ -221,7 +221,7 @@ class Fitting(Voting):
     def _held_out(
         self, rows: TrainingRows, groups: NDArray[Any] | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
-        """The rows to train on, and those that watch."""
+        """Return the rows to train on, and those that watch."""
         fraction = float(self.validation_fraction)
         classes = len(rows.classes)
         out = np.zeros(len(rows.labels), dtype=bool)
@@ -243,7 +243,7 @@ class Fitting(Voting):
         return rows.where(~out), self._watch(rows.where(out))
 
     def _trusted(self, rows: TrainingRows) -> NDArray[np.bool_]:
-        """The rows of trusted sources; all rows where no source is trusted more than others."""
+        """Return the rows of trusted sources; all rows where no source is trusted more than others."""
         noise, sources = rows.weights.noise, rows.weights.sources
         if noise is None or sources is None or not noise.trusted.any():
             return np.ones(len(rows.labels), dtype=bool)
@@ -254,7 +254,7 @@ class Fitting(Voting):
         return None if self._row_noise is None else self._row_noise.rates_used
 
     def _noise_of_validation(self) -> LabelNoise | None:
-        """The noise of validation rows: those of trusted sources have right labels."""
+        """Return the noise of validation rows: those of trusted sources have right labels."""
         noise = self._row_noise
         if noise is None or len(noise.rates) == 1:
             return noise
@@ -387,7 +387,7 @@ class Fitting(Voting):
         return reasons[0] if reasons else None
 
     def _so_far(self) -> dict[str, Any]:
-        """The attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
+        """Return the attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
         return fitted | {
             "ensemble_": self.ensemble_.first(len(self.ensemble_)),
@@ -462,7 +462,7 @@ class Fitting(Voting):
         return Suspicion.of(p, predicted, rows.labels, noise, sources, folds)
 
     def _for_fold(self) -> Any:
-        """A model like this one, for a part of the rows: as many rounds, and nothing beside the fit."""
+        """Return a model like this one, for a part of the rows: as many rounds, and nothing beside the fit."""
         model = clone(self).set_params(
             n_estimators=max(self.n_iter_, 1), early_stopping=False, warm_start=False, checkpoint=None,
             resume=False, target_error=None, max_seconds=None, random_state=0, verbose=0, **self._found(),
@@ -479,7 +479,7 @@ class Fitting(Voting):
         return {}
 
     def _fitted_scale(self, run: Run) -> float:
-        """The scale of the probabilities, from the validation rows or else from the training rows.
+        """Return the scale of the probabilities, from the validation rows or else from the training rows.
 
         Votes fit the training labels better than others, so there a share of every label is doubted.
         """
@@ -502,7 +502,7 @@ class Fitting(Voting):
         )
 
     def _error_to_expect(self) -> float:
-        """The error to expect on rows that were not trained on."""
+        """Return the error to expect on rows that were not trained on."""
         return UNSEEN_ERROR
 
     def _first_certificate(self, run: Run, sources: Sources | None) -> Certificate:
@@ -536,7 +536,7 @@ class Fitting(Voting):
         )
 
     def _finish_constant(self, rows: TrainingRows, sources: Sources | None) -> Self:
-        """One class only: nothing to boost, and nothing to get wrong."""
+        """Return one class only: nothing to boost, and nothing to get wrong."""
         self.n_iter_ = self.best_iteration_ = 0
         kept, measure = rows.weights.kept, BaseMeasure(rows.weights.scaled, comm=rows.comm)
         self._distribution = np.zeros(len(kept))

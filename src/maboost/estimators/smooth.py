@@ -188,7 +188,7 @@ class SmoothBoostClassifier(BoostingClassifier):
 
 
 def _least_error(run: Run) -> float | None:
-    """The least mean error of consecutive rounds on the rows that watch; None where no round succeeds."""
+    """Return the least mean error of consecutive rounds on the rows that watch; None where no round succeeds."""
     errors: list[float] = []
     least, since = math.inf, 0
     # an estimator that fails here may not fail in the fit; if it does, the fit will say so

@@ -74,11 +74,11 @@ class Evidence:
         return np.flatnonzero(self.kept)
 
     def quality(self) -> Array:
-        """A number in [0, 1]: low for labels that round after round of weight did not explain."""
+        """Return a number in [0, 1]: low for labels that round after round of weight did not explain."""
         return np.clip(0.5 + 0.25 * (self.margin + self.mean_margin), 0.0, 1.0)
 
     def table(self, classes: NDArray[Any], index: Any) -> Any:
-        """The trained rows as a data frame, from the margins of the fit itself."""
+        """Return the trained rows as a data frame, from the margins of the fit itself."""
         return _frame(
             self.rows,
             index,
@@ -175,7 +175,7 @@ class Suspicion:
         return max(low, 0.0), min(high, float(len(self.wrong)))
 
     def summary(self) -> str:
-        """The number of wrong labels in a sentence."""
+        """Return the number of wrong labels in a sentence."""
         total, number = f"{len(self.wrong):,}", f"{round(self.expected):,}"
         if self.estimated:
             return (
@@ -193,7 +193,7 @@ class Suspicion:
         classes: NDArray[Any],
         index: Any,
     ) -> Any:
-        """The rows as a data frame; `kept` says which of those given to `fit` they are."""
+        """Return the rows as a data frame; `kept` says which of those given to `fit` they are."""
         weight = np.full(len(kept), np.nan)
         weight[evidence.kept] = evidence.mean_weight
         frame = _frame(
@@ -257,13 +257,13 @@ def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
 
 
 def mean_of_own(q: Array, given: NDArray[np.intp]) -> Array:
-    """The mean probability of class k over the rows given k, for each k; exact, so in any order of the rows."""
+    """Return the mean probability of class k over the rows given k, for each k; exact, so in any order of the rows."""
     own = [q[given == k, k] for k in range(q.shape[1])]
     return np.array([math.fsum(of_class) / len(of_class) for of_class in own])
 
 
 def _frame(rows: NDArray[np.intp], index: Any, **columns: Any) -> Any:
-    """A data frame, the most suspicious row first; `index` is that of the user's rows, if they have one."""
+    """Return a data frame, the most suspicious row first; `index` is that of the user's rows, if they have one."""
     try:
         import pandas as pd
     except ImportError as error:

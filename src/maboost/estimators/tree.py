@@ -174,7 +174,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         threads: Threads, comm: Communicator | None = None, names: Any = None,
         repeats: Array | None = None,
     ) -> TreeLearner:  # fmt: skip
-        """These parameters as a weak learner for a table of so many columns, which may have names.
+        """Return these parameters as a weak learner for a table of so many columns, which may have names.
 
         `base` holds the weights of the rows. `repeats` holds the weights by which rows are counted, if those
         are others.
@@ -201,7 +201,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _least_rows(self, base: Array, comm: Communicator) -> int:
-        """The rows that a leaf must hold."""
+        """Return the rows that a leaf must hold."""
         if self.min_samples_leaf == "auto":
             return min(_LEAST_ROWS, max(1, counted_rows(base, comm) // _LEAST_SHARE))
         return min(int(self.min_samples_leaf), sys.maxsize // 2)
@@ -232,7 +232,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_tree(cls, like: HistTreeClassifier, tree: Tree, model: Any) -> HistTreeClassifier:
-        """A fitted classifier around one tree of a booster."""
+        """Return a fitted classifier around one tree of a booster."""
         made = cls(**like.get_params(deep=False))
         made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
         if hasattr(model, "feature_names_in_"):
@@ -282,7 +282,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """The leaves' answers as probabilities."""
+        """Return the leaves' answers as probabilities."""
         check_is_fitted(self, "tree_")
         X = checked_data(self, self._codes.applied(X), reset=False, **INPUT)
         scores = TreeHypothesis(self.tree_).scores(X)
@@ -294,12 +294,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - p, p])
 
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of `predict_proba`."""
+        """Return the logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class."""
+        """Return the most probable class."""
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]
 
@@ -355,7 +355,7 @@ def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
 
 
 def _number(features: Any, columns: int) -> int | None:
-    """How many features `max_features` asks for; None means all."""
+    """Return how many features `max_features` asks for; None means all."""
     if features is None:
         return None
     if features == "sqrt":

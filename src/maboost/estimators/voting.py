@@ -93,7 +93,7 @@ class Voting:
         return self._probabilities(votes) if self._corrects_votes else votes
 
     def decision_function(self, X: Any) -> Array:
-        r"""The weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
+        r"""Return the weighted vote :math:`H(x) = \sum_t\eta_t h_t(x)`.
 
         With `flip_rates` and more than two classes, votes are on given labels, and the probabilities of the
         true classes are returned instead.
@@ -122,7 +122,7 @@ class Voting:
         return self.ensemble_.votes(X, Threads(available_threads(self.n_jobs)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the most votes."""
+        """Return the class with the most votes."""
         return self._decide(self.decision_function(X))
 
     def predict_proba(self, X: Any) -> Array:
@@ -137,7 +137,7 @@ class Voting:
         return self._probabilities(self._all_votes(X))
 
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of `predict_proba`."""
+        """Return the logarithm of `predict_proba`."""
         votes = self._all_votes(X)
         if self._noise is not None:
             with np.errstate(divide="ignore"):
@@ -203,7 +203,7 @@ class Voting:
         return game.worst_margins(game.margins(votes)) / self.ensemble_.weight_sum
 
     def suspect_labels(self, cv: int | Literal["auto"] | None = "auto") -> Any:
-        """The training rows, those first whose labels look wrong.
+        """Return the training rows, those first whose labels look wrong.
 
         The model cannot judge labels it was fitted on, so the rows are cross-fitted: the booster is fitted
         `cv` times more, each time without a part of the rows, and each row is judged by the fit without it.
@@ -280,7 +280,7 @@ class Voting:
         return distribution
 
     def to_lightgbm(self) -> Any:
-        """The model as a `lightgbm.Booster`, for SHAP values and whatever reads LightGBM's format.
+        """Return the model as a `lightgbm.Booster`, for SHAP values and whatever reads LightGBM's format.
 
         Only for the library's own trees; see :func:`maboost.io.lightgbm_export.to_lightgbm` for what
         its `predict` takes and gives.
@@ -290,7 +290,7 @@ class Voting:
         return to_lightgbm(self)
 
     def to_onnx(self) -> Any:
-        """The model as an `onnx.ModelProto` that gives labels and probabilities.
+        """Return the model as an `onnx.ModelProto` that gives labels and probabilities.
 
         Only for the library's own trees; see :func:`maboost.io.onnx_export.to_onnx` for its input.
         """

@@ -73,7 +73,7 @@ def _tempered(
     measure: BaseMeasure,
     onto_simplex: OntoSimplex,
 ) -> Projected:
-    """The projection of a dual point outside the ball, under the ball's own function."""
+    """Return the projection of a dual point outside the ball, under the ball's own function."""
 
     def excess(log_scale: float) -> float:
         found = onto_simplex(math.exp(log_scale) * theta)
@@ -93,7 +93,7 @@ def _tempered(
 def _penalised(
     regularizer: Regularizer, limit: DivergenceLimit, theta: Array, measure: BaseMeasure
 ) -> Projected:
-    """The projection of a dual point outside the ball, under another function than the ball's."""
+    """Return the projection of a dual point outside the ball, under another function than the ball's."""
     found = _by_newton(regularizer, limit, theta, measure)
     return found or _by_brackets(regularizer, limit, theta, measure)
 
@@ -144,7 +144,7 @@ def _by_newton(
 def _by_brackets(
     regularizer: Regularizer, limit: DivergenceLimit, theta: Array, measure: BaseMeasure
 ) -> Projected:
-    """The projection by a root in the multiplier, with one in the shift inside."""
+    """Return the projection by a root in the multiplier, with one in the shift inside."""
     low, high = measure.extent(theta)
     guess: list[float | None] = [None]
 
@@ -171,14 +171,14 @@ def _by_brackets(
 
 
 def _excess(limit: DivergenceLimit, density: Array, measure: BaseMeasure) -> float:
-    """How far a divergence is above its limit; zero where that is only rounding."""
+    """Return how far a divergence is above its limit; zero where that is only rounding."""
     # bounded, so that an overflow far from the root does not disturb the interpolation
     found = min(limit.divergence(density, measure), 4.0 * (1.0 + limit.radius)) - limit.radius
     return 0.0 if abs(found) <= _MET * (1.0 + limit.radius) else found
 
 
 def _root(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """The root of an increasing function in a bracket; an end where rounding has taken the change of sign."""
+    """Return the root of an increasing function in a bracket; an end where rounding has taken the change of sign."""
     below, above = increasing(low), increasing(high)
     if below >= 0.0:
         return low
@@ -218,12 +218,12 @@ class Penalised(Regularizer):
         return self._density(self._coordinate(x))
 
     def first_dual(self, x: Array) -> Array:
-        r"""The dual point of the first function where that of the sum is `x`."""
+        r"""Return the dual point of the first function where that of the sum is `x`."""
         at = self._coordinate(x)
         return at if self._by_first else self.of.grad(self._density(at))
 
     def curvature(self, u: Array) -> tuple[Array, Array]:
-        """How fast densities rise with the dual point, and the derivative of the costs; both zero at an end."""
+        """Return how fast densities rise with the dual point, and the derivative of the costs; both zero at an end."""
         slopes, pull = [], np.zeros_like(u)
         inside = (u > 0.0) & (u < self.upper)
         for function in (self.of, self.limit.regularizer):
@@ -242,7 +242,7 @@ class Penalised(Regularizer):
         return np.minimum(found, self.upper)
 
     def _coordinate(self, x: Array) -> Array:
-        """The dual coordinate of one function, from that of the sum."""
+        """Return the dual coordinate of one function, from that of the sum."""
         x = np.asarray(x, dtype=np.float64)
         first, second = self._ones
         if self._by_first:
@@ -265,7 +265,7 @@ class Penalised(Regularizer):
 
 
 def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The roots of increasing functions, one an entry, by Chandrupatla's method.
+    """Return the roots of increasing functions, one an entry, by Chandrupatla's method.
 
     A root lies in its bracket, whose ends may be beyond the domain of the function on one side. No root depends on
     which others are sought with it.

@@ -135,7 +135,7 @@ class DualPotential:
     def _projected(
         self, theta: Array, guess: float | None
     ) -> tuple[Array, tuple[float, float], float, Projected]:
-        """The dual point without the shift, the potential and the mass there, the shift, and the projection.
+        """Return the dual point without the shift, the potential and the mass there, the shift, and the projection.
 
         On distributions a common shift is subtracted first. The terms of the potential then have the size of the
         divergence, not of the margins.

@@ -256,7 +256,7 @@ def gain_slope(s: Situation, step: float) -> float:
 
 
 def smallest_edge(s: Situation) -> float:
-    """The smallest edge of the hypothesis over the domain."""
+    """Return the smallest edge of the hypothesis over the domain."""
     upper = s.ascent.regularizer.upper
     return linear_minimum(-s.dense, s.ascent.domain, s.measure, upper, projection=s.projection)
 
