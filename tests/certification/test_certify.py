@@ -280,7 +280,10 @@ def test_a_name_for_a_group_that_is_also_called_overall():
         ({"confidence": "high"}, "confidence must be"),
         ({"limits": 1.5}, "limits must be an error in"),
         ({"limits": {"overall": -0.1}}, r"limits\['overall'\] must be"),
-        ({"limits": {"west": 0.1}}, "limits names 'west', which does not exist; there are 'overall'"),
+        (
+            {"limits": {"west": 0.1}},
+            "limits names 'west', which does not exist; there are 'overall'",
+        ),
         ({"limits": {("class", 7): 0.1}}, r"limits names \('class', 7\)"),
         ({"limits": {"north": 0.1}}, "limits names 'north'"),
         ({"flip_rates": {7: 0.1}}, "flip_rates names 7, which is not a class"),

@@ -259,7 +259,7 @@ def test_what_needs_all_rows_is_refused():
     parts = shares(100, 2, np.random.default_rng(0))
     with pytest.raises(ValueError, match="DecisionTreeClassifier must be given all rows"):
         fit_shards(MABoostClassifier(DecisionTreeClassifier(max_depth=1)), parts, X, y)
-    with pytest.raises(ValueError, match="scoring='roc_auc' needs all rows that watch"):
+    with pytest.raises(ValueError, match="scoring='roc_auc' needs all validation rows"):
         fit_shards(MABoostClassifier(early_stopping=True, scoring="roc_auc"), parts, X, y)
 
 

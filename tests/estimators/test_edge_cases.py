@@ -337,8 +337,11 @@ def test_labels_must_be_discrete():
         ({"X_val": X}, "X_val and y_val go together"),
         ({"y_val": y}, "X_val and y_val go together"),
         ({"sample_weight_val": np.ones(60)}, "sample_weight_val is given without X_val and y_val"),
-        ({"X_val": X, "y_val": y + 1}, r"y_val has classes that y has not: \[2\]"),
-        ({"X_val": X, "y_val": y.astype(str)}, r"y_val has classes that y has not: \['0', '1'\]"),
+        ({"X_val": X, "y_val": y + 1}, r"y_val has classes that are not in y: \[2\]"),
+        (
+            {"X_val": X, "y_val": y.astype(str)},
+            r"y_val has classes that are not in y: \['0', '1'\]",
+        ),
         (
             {"X_val": X, "y_val": y[:9]},
             r"y_val must have one label for each of the 60 rows.*\(9,\)",
@@ -395,7 +398,7 @@ def test_missing_and_mixed_labels_are_told_of():
     mixed = np.array(["yes", 3, "x"] * 20, dtype=object)
     with pytest.raises(ValueError, match=r"was not fitted on: \[3, 'x'\]"):
         model.margins(X, mixed)
-    with pytest.raises(ValueError, match=r"classes that y has not: \[3, 'x'\]"):
+    with pytest.raises(ValueError, match=r"classes that are not in y: \[3, 'x'\]"):
         model.fit(X, names, X_val=X, y_val=mixed)
 
 

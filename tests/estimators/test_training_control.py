@@ -103,7 +103,7 @@ def test_warm_start_refuses_other_rows_and_fewer_rounds():
         model.fit(X + 1.0, y)
     with pytest.raises(ValueError, match="n_estimators=3 is less than the 4 rounds"):
         model.set_params(n_estimators=3).fit(X, y)
-    with pytest.raises(ValueError, match="goes on with the booster of the last fit"):
+    with pytest.raises(ValueError, match="continues with the booster of the last fit"):
         clone(model).set_params(n_estimators=4).fit(X, y).set_params(smoothness=2.0).fit(X, y)
     # a refused fit has changed nothing: it can still go on
     model.set_params(n_estimators=7).fit(X, y)
@@ -246,7 +246,7 @@ def test_a_score_that_is_no_number_is_refused():
     model = MABoostClassifier(
         early_stopping=True, scoring=lambda model, X, y: float("nan"), random_state=0
     )
-    with pytest.raises(ValueError, match=r"scoring=.* is nan on the 4\d rows that watch"):
+    with pytest.raises(ValueError, match=r"scoring=.* is nan on the 4\d validation rows"):
         model.fit(X, y)
 
 

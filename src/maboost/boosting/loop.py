@@ -1,8 +1,8 @@
-r"""The one loop of every booster.
+r"""The loop of every booster.
 
-A round: show the learner rows and weights, measure the true edge of what it returns, choose a step,
-move the distribution, add up the gain. What differs between boosters (geometry, set, update, step) is
-in the :class:`Booster`; what differs between one machine and many is in the measure's communicator.
+A round shows the learner rows and weights, measures the true edge of its hypothesis, chooses a step,
+moves the distribution and adds up the gain. The :class:`Booster` holds all differences between boosters (geometry,
+set, update, step); the measure's communicator holds the difference between one machine and many.
 """
 
 from __future__ import annotations
@@ -44,30 +44,29 @@ class Run:
     booster : Booster
     learner : WeakLearner
     X, game
-        The rows (opaque here: only the learner looks inside) and their labels.
+        The rows, which only the learner reads, and their labels.
     weights : array of shape (n_rows,)
-        The user's own positive weights; the learner is shown these times the density.
+        The user's positive weights; the learner is shown these times the density.
     measure : BaseMeasure
-        The same, normalised, with the game's width.
+        The same weights, normalised, with the game's width.
     random_state : RandomState
-        Where learners get their seeds.
+        The seeds of the learners.
     validation : Validation, optional
     groups : Groups, optional
-        Whose errors are recorded every round.
+        Groups whose errors are recorded every round.
     row_hashes : array of shape (n_rows,), optional
-        Numbers in [0, 1) from the content of each row, where the booster has a budget of rows.
+        Numbers in [0, 1) from the content of each row, if the booster samples rows.
 
     Attributes
     ----------
     votes : Votes
-        Of the ensemble on all rows; the margins M of all pairs are among them.
+        The votes of the ensemble on all rows, with the margins M of all pairs.
     weight_sum, margin_sum : arrays of shape (n_rows,)
-        Sums over the rounds of each row's density and normalised margin: how hard the booster pushed
-        on it, and what came of it.
+        Sums over the rounds of each row's density and normalised margin.
     totals : Totals
         Sums of gains, steps and penalties so far.
     ended : str or None
-        Why no further round is possible.
+        The reason why no further round is possible.
 
     Examples
     --------
@@ -113,16 +112,16 @@ class Run:
         self.search = HypothesisSearch(
             learner, producer, game, weights, self.engine, booster.trim, row_hashes
         )
-        self.state = self.engine.start()  # first: it checks that the domain fits the rows
+        self.state = self.engine.start()  # first, since it checks that the domain fits the rows
         self.bound = ErrorBound.of(booster.ascent, measure)
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.votes = Votes(game, measure.threads)
         self.weight_sum, self.margin_sum = np.zeros(measure.rows), np.zeros(measure.rows)
         self.totals = Totals()
-        self.error = 1.0  # over pairs, of the ensemble so far
+        self.error = 1.0  # error over pairs, of the ensemble so far
         self.last_edge: float | None = None
         self.exact = True
-        self.sample_numbers: list[int] = []  # Sample.number of what was held after each round
+        self.sample_numbers: list[int] = []  # Sample.number of the sample kept after each round
         self.ended: str | None = None
         if validation is not None:
             self.validation = replace(validation, X=producer.watching(validation.X))
@@ -150,14 +149,14 @@ class Run:
 
     @property
     def rounds(self) -> int:
-        """How many rounds there were."""
+        """The number of rounds so far."""
         return self.totals.rounds
 
     def snapshot(self) -> dict[str, Any]:
-        """All that changes from round to round: with it another run over the same rows goes on."""
+        """Return all that changes from round to round, from which another run over the same rows can continue."""
         kept = {name: getattr(self, name) for name in self._KEPT}
         kept |= {name: kept[name].copy() for name in ("weight_sum", "margin_sum", "sample_numbers")}
-        # the engine writes the arrays of a state again in the second round after it
+        # the engine overwrites the arrays of a state in the second round after it
         state = self.state
         kept["state"] = replace(state, theta=state.theta.copy(), density=state.density.copy())
         kept["votes"] = self.votes.state.copy()
@@ -167,19 +166,19 @@ class Run:
         return kept
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Go on where `snapshot` was taken; the next round has the same bits as there."""
+        """Continue from a `snapshot`; the next round has the same bits as in the first run."""
         snapshot = dict(snapshot)
         self.random_state = np.random.RandomState()
         self.random_state.set_state(snapshot.pop("random_state"))
         self.votes.state = snapshot.pop("votes")
-        watched = snapshot.pop("validation_votes", None)
-        if self.validation is not None and watched is not None:
-            self.validation_votes.state = watched
+        votes = snapshot.pop("validation_votes", None)
+        if self.validation is not None and votes is not None:
+            self.validation_votes.state = votes
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray | list) else value)
 
     def close(self) -> None:
-        """Let the rows go, of which the learner may have copies: no further round, but all sums stay."""
+        """Release the rows, of which the learner may have copies: no further round is possible, but all sums stay."""
         self.ended = self.ended or "the run was closed"
         del self.search.producer
 
@@ -202,7 +201,7 @@ class Run:
 
     @property
     def held(self) -> Sample:
-        """The rows that are shown from round to round, where the booster has a budget of rows."""
+        """The rows that are shown for several rounds, if the booster samples rows."""
         return self.search.held
 
     @held.setter
@@ -210,14 +209,14 @@ class Run:
         self.search.hold(sample)
 
     def repeat(self, hypothesis: Hypothesis, record: Record, sample: int) -> Round:
-        """Return a round whose hypothesis is known, from a file say: all of it but the search.
+        """Repeat a round whose hypothesis is known, for example from a file, without the search.
 
-        `sample` is the :attr:`Sample.number` of what was held after it.
+        `sample` is the :attr:`Sample.number` of the sample kept after it.
 
         Raises
         ------
         ValueError
-            If its edge is not that of the record: then these are other rows.
+            If its edge differs from that of the record, since the rows are then others.
         """
         over = self.ended or self.booster.ascent.why_over(self.state.mass, self.error)
         if over is not None:
@@ -272,7 +271,7 @@ class Run:
         self.error = self._error_of_pairs(settled)
         if step.final:
             self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
-        val_error = self._watch(found.hypothesis, step.size)
+        val_error = self._validate(found.hypothesis, step.size)
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)
@@ -287,7 +286,7 @@ class Run:
         )
         return error
 
-    def _watch(self, hypothesis: Hypothesis, step: float) -> float:
+    def _validate(self, hypothesis: Hypothesis, step: float) -> float:
         """Return the error on the validation rows after this round."""
         if self.validation is None:
             return math.nan

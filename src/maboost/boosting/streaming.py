@@ -1,16 +1,16 @@
-r"""Boosting by filtering: MadaBoost on a stream, with no state kept for any row.
+r"""Boosting by filtering: MadaBoost on a stream, without state for any row.
 
-In lazy form the weight of a row is a function of its margin alone, :math:`y = \min(1, e^{-M})`. Rows
-that come by are accepted with that probability, so that the accepted ones are a sample of the
-distribution; nothing is remembered of the others. Two things are then known up to chance:
+In lazy form the weight of a row is a function of its margin alone, :math:`y = \min(1, e^{-M})`. Rows of the
+stream are accepted with that probability, so the accepted rows are a sample of the
+distribution; nothing is stored about the others. Two quantities are then known up to chance:
 
-- the edge of a hypothesis, from accepted rows it was not trained on: at least the mean of
+- the edge of a hypothesis, from accepted rows on which it was not trained: at least the mean of
   :math:`a h(x)` minus Hoeffding's :math:`\sqrt{2\log(1/\delta)/m}`;
-- the acceptance rate, which is at least the error, since every row that is wrong is accepted: at most
+- the acceptance rate, which is at least the error, since every wrong row is accepted: at most
   Clopper and Pearson's upper limit.
 
-With :math:`\delta_t = \delta/(t(t+1))` for round t, and :math:`\delta_t/2^j` where it is measured for the
-j-th time on more rows, all statements hold together with probability :math:`1-2\delta`.
+With :math:`\delta_t = \delta/(t(t+1))` for round t, and :math:`\delta_t/2^j` for the
+j-th measurement on more rows, all statements hold together with probability :math:`1-2\delta`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["Filter", "Filtered", "StreamRun", "acceptance_limit", "edge_limit"]
 
 Array = NDArray[np.float64]
 
-_MOST = 64  # times the sample size are accepted for one round at most
-_RARE = 1000  # rows are looked at for each one that is accepted, before a round gives up
+_MOST = 64  # times the sample size: the most rows that are accepted for one round
+_RARE = 1000  # rows read for each accepted row, before a round gives up
 
 
 def edge_limit(mean: float, count: int, delta: float) -> float:
-    """What the edge is at least, with probability 1 - delta, given a mean over `count` rows (Hoeffding).
+    """Return a lower bound of an edge, with probability 1 - delta, given a mean over `count` rows (Hoeffding).
 
     >>> round(edge_limit(0.5, 200, 0.05), 4)
     0.3269
@@ -50,7 +50,7 @@ def edge_limit(mean: float, count: int, delta: float) -> float:
 
 
 def acceptance_limit(accepted: int, drawn: int, delta: float) -> float:
-    """What the acceptance rate is at most, with probability 1 - delta (Clopper and Pearson).
+    """Return an upper bound of the acceptance rate, with probability 1 - delta (Clopper and Pearson).
 
     >>> round(acceptance_limit(0, 100, 0.05), 4)
     0.0295
@@ -62,7 +62,7 @@ def acceptance_limit(accepted: int, drawn: int, delta: float) -> float:
 
 @dataclass
 class Filtered:
-    """Rows accepted for one round, and how many were looked at."""
+    """Rows accepted for one round, and the number of rows read."""
 
     X: list[Any] = field(default_factory=list)
     labels: list[NDArray[np.intp]] = field(default_factory=list)
@@ -71,20 +71,20 @@ class Filtered:
     wrong: int = 0
 
     def rows(self) -> tuple[Any, NDArray[np.intp]]:
-        """All that was accepted."""
+        """Return all accepted rows."""
         stacked = sp.vstack if any(map(sp.issparse, self.X)) else np.concatenate
         return stacked(self.X), np.concatenate(self.labels)
 
 
 class Filter:
-    """A stream of batches, and what is left of one when a round has enough.
+    """A stream of batches, and the rest of a batch after a round has enough rows.
 
     Parameters
     ----------
     batches : iterable of (X, labels)
         Endless or not; rows are dense or sparse, labels 0 and 1.
     random_state : RandomState
-        Draws who is accepted.
+        Draws the accepted rows.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Filter:
         self.rows_seen = 0
 
     def draw(self, votes: Any, wanted: int, most: int) -> Filtered:
-        """Accept rows until there are `wanted`, `most` have been looked at, or the stream ends."""
+        """Accept rows until there are `wanted`, `most` have been read, or the stream ends."""
         found = Filtered()
         while found.accepted < wanted and found.drawn < most:
             batch = self._next()
@@ -107,7 +107,7 @@ class Filter:
             margins = (2.0 * labels - 1.0) * votes(X)
             chance = np.exp(-np.maximum(margins, 0.0))
             accepted = np.flatnonzero(self.random_state.random_sample(len(labels)) < chance)
-            # the rest of the batch is for the next round
+            # keep the rest of the batch for the next round
             if found.accepted + len(accepted) > wanted:
                 used = int(accepted[wanted - found.accepted - 1]) + 1
                 self._left = X[used:], labels[used:]
@@ -159,7 +159,7 @@ class StreamRun:
     sample : Filtered
         The rows of the next round.
     ended : str or None
-        Why no further round is possible.
+        The reason why no further round is possible.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class StreamRun:
         self.ended: str | None = None
         self.ensemble = Ensemble(2)
         self.sample = self._draw(size)
-        # no row has a margin yet, so that rows are accepted whatever their class is
+        # rows have no margin yet, so rows of both classes are accepted
         self.ensemble.heaviest = int(np.argmax(np.bincount(np.concatenate(self.sample.labels))))
 
     def __iter__(self) -> Iterator[Round]:
@@ -216,7 +216,7 @@ class StreamRun:
         step = self.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))
         record = self._record(edge, step, used, began)
         self.ensemble.add(hypothesis, step)
-        self.sample = Filtered()  # these rows are no sample of the distribution after the round
+        self.sample = Filtered()  # after the round these rows are no sample of the distribution
         self.sample = self._draw(self.size)
         return Round(hypothesis, self._measured(record))
 
@@ -224,16 +224,16 @@ class StreamRun:
         return self.stream.draw(self._votes, wanted, wanted * _RARE)
 
     def _votes(self, X: Any) -> Array:
-        """H, which is zero before the first round, where the ensemble votes for its heavier class."""
+        """Return H, which is zero before the first round, when the ensemble votes for its heavier class."""
         return self.ensemble.votes(X, self.threads) if self.ensemble else np.zeros(X.shape[0])
 
     def _share(self) -> float:
-        """What the next round may be wrong by; these shares add up to `delta`."""
+        """Return the error probability of the next round; these probabilities add up to `delta`."""
         t = len(self.ensemble) + 1
         return self.delta / (t * (t + 1))
 
     def _too_few(self) -> str | None:
-        """Say why there are too few rows for another round; None if there are enough."""
+        """Return why there are too few rows for another round; None if there are enough."""
         if self.sample.accepted >= self.size:
             return None
         if self.stream.ended:
@@ -245,7 +245,7 @@ class StreamRun:
         return f"of {drawn} rows only {accepted} were accepted: hardly any is wrong"
 
     def _search(self) -> tuple[Hypothesis, float, int] | None:
-        """Return a hypothesis, the edge it has at least, and the rows it took; None if no edge can be shown."""
+        """Return a hypothesis, a lower bound of its edge, and its number of rows; None if no edge can be shown."""
         for look in count(1):
             X, labels = self.sample.rows()
             if len(np.unique(labels)) < 2:
@@ -254,7 +254,7 @@ class StreamRun:
             train, test = order[::2], order[1::2]
             hypothesis = self.train(X[train], labels[train])
             mean = float(np.mean((2.0 * labels[test] - 1.0) * hypothesis.scores(X[test])))
-            # the looks share what the round may be wrong by: any of them may be the last
+            # the measurements share the error probability of the round, since any may be the last
             edge = edge_limit(mean, len(test), self._share() / 2.0**look)
             if edge >= 0.5 * mean > 0.0 or 2 * len(labels) > _MOST * self.size:
                 break
@@ -277,7 +277,7 @@ class StreamRun:
         )  # fmt: skip
 
     def _measured(self, record: Record) -> Record:
-        """Return the record with what the rows of the next round say about the ensemble."""
+        """Return the record with the error that the rows of the next round measure."""
         sample = self.sample
         if not sample.drawn:  # the stream has ended
             return record

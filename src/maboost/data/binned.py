@@ -60,7 +60,7 @@ class BinningSample:
 
     @classmethod
     def of(cls, table: StoredTable) -> BinningSample:
-        """Return one pass over the features, of which only the hashes are held."""
+        """Draw the sample in one pass over the features, keeping only hashes in memory."""
         threads = Threads()
         parts = [hash_rows(block, threads) for block in table.blocks("choosing a sample")]
         if not parts:
@@ -218,7 +218,7 @@ class Cache:
         return Cache(None if self._folder is None else self._folder / name)
 
     def binned(self, table: StoredTable, bins: Bins, threads: Threads) -> Binned:
-        """Return the bins of all rows: from the cache if it is of the same files and bins, else written anew.
+        """Return the bins of all rows, from the cache if it has them for the same files and edges; otherwise write them.
 
         Their folder is named by a hash of rows and edges and appears complete or not at all, since other
         fits may read and write the cache at the same time, and remove it for bins of their own. A digest is
@@ -277,7 +277,7 @@ def _seal(folder: Path, shape: tuple[int, int], threads: Threads) -> None:
 
 
 def _unnamed(table: StoredTable, bins: Bins, threads: Threads) -> tuple[NDArray[np.uint8], ...]:
-    """Return the bins by row and by column, in temporary files that only this process knows."""
+    """Return the bins by row and by column, in temporary files without a name."""
     folder = Path(tempfile.gettempdir())
     _check_space(table, folder)
     n, width = table.shape
@@ -331,7 +331,7 @@ def _remove_others(folder: Path) -> None:
 
 
 def _key(table: StoredTable, bins: Bins) -> str:
-    """What bins are of: the rows and the edges."""
+    """Return a hash of the rows and the edges, which identify bins."""
     digest = hashlib.blake2b(table.fingerprint().encode(), digest_size=16)
     for edges in bins.edges:
         digest.update(np.ascontiguousarray(edges).tobytes())

@@ -1,4 +1,4 @@
-"""What tables of rows that are not in memory share."""
+"""The base class of tables whose rows are not in memory."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = ["Columns", "OnBatch", "StoredTable", "silent"]
 Array = NDArray[np.float64]
 Columns = slice | NDArray[np.intp]  # positions of features
 
-# told after every batch of a pass: what it is for, rows done and rows in all
+# called after every batch with the purpose of the pass, the rows done and the number of rows
 OnBatch = Callable[[str, int, int], None]
 
 
 def silent(purpose: str, done: int, total: int) -> None:
-    """Say nothing about a batch."""
+    """Do nothing after a batch."""
 
 
 class StoredTable(Table):
-    """Rows that come in blocks: how they are sampled, binned and cached."""
+    """Rows that come in blocks, with their sampling, binning and caching."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is one
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every subclass is a dataclass
     features: list[str]
-    cache: Cache  # of all tables with these rows or a part of them
+    cache: Cache  # shared by all tables with these rows or a part of them
     keep: NDArray[np.bool_] | None
     watch: OnBatch
     in_memory: ClassVar[bool] = False
@@ -47,25 +47,25 @@ class StoredTable(Table):
     @property
     @abstractmethod
     def all_rows(self) -> int:
-        """How many rows there are, with those that are not kept."""
+        """The number of rows, including those that are not kept."""
 
     @property
     def rows(self) -> int:
-        """How many rows are kept."""
+        """The number of rows that are kept."""
         return self.all_rows if self.keep is None else int(self.keep.sum())
 
     def where(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of the kept rows."""
+        """Return some of the kept rows."""
         keep = np.ones(self.all_rows, dtype=bool) if self.keep is None else self.keep.copy()
         keep[np.flatnonzero(keep)] = chosen
         return replace(self, keep=keep)
 
     @abstractmethod
     def all_blocks(self, columns: Columns) -> Iterator[Array]:
-        """Some features of all rows as floats, a batch at a time."""
+        """Yield some features of all rows as floats, a batch at a time."""
 
     def blocks(self, purpose: str, columns: Columns = slice(None)) -> Iterator[Array]:
-        """Some features of the kept rows, a batch at a time."""
+        """Yield some features of the kept rows, a batch at a time."""
         at, done, total = 0, 0, self.rows
         for block in self.all_blocks(columns):
             length = len(block)
@@ -89,7 +89,7 @@ class StoredTable(Table):
             raise TableError(f"column {name!r} contains infinity: leave it missing, or a number")
 
     def fingerprint(self) -> str:
-        """Return a hash that changes with the rows: of their values, where nothing else is known of them."""
+        """Return a hash of the rows: of their values, if nothing else identifies them."""
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks("looking for changes"):
             digest.update(np.ascontiguousarray(block).tobytes())
@@ -112,7 +112,7 @@ class StoredTable(Table):
 
     @cached_property
     def sample(self) -> BinningSample:
-        """The rows of the smallest content hashes, in memory."""
+        """Return the rows of the smallest content hashes, in memory."""
         return BinningSample.of(self)
 
     def binned(
@@ -123,13 +123,13 @@ class StoredTable(Table):
         threads: Threads,
         comm: Communicator,
     ) -> Binned:
-        """All rows in bins, mapped from the cache."""
+        """Return all rows in bins, mapped from the cache."""
         bins = self.sample.bins(weights, max_bins, categorical)
         return self.cache.binned(self, bins, threads)
 
     def for_validation(self, bins: Bins, threads: Threads) -> Binned:
-        """All rows in the bins of others: what a tree asks of rows that are not trained on."""
+        """Return all rows in the given bins, the form in which trees score validation rows."""
         return self.cache.within("watching").binned(self, bins, threads)
 
     def check_unchanged(self) -> None:
-        """Raise TableError where the rows are not those of the first pass, if that is not known yet."""
+        """Raise TableError if the rows are known to differ from those of the first pass."""

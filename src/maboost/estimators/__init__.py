@@ -1,4 +1,4 @@
-"""The scikit-learn face: validation, label encoding, delegation; no mathematics."""
+"""The scikit-learn classifiers: validation and label encoding, without mathematics."""
 
 from maboost.estimators.combined import CombinedBoostClassifier
 from maboost.estimators.maboost import MABoostClassifier

@@ -1,4 +1,4 @@
-"""What the five classifiers share: parameters, checks, encoding; the fit is in :mod:`fitting`."""
+"""The base class of the boosters: parameters, checks, encoding; the fit is in :mod:`fitting`."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ Array = NDArray[np.float64]
 
 
 def _or_auto(constraints: list[Any]) -> list[Any]:
-    """Return the constraints of a parameter that may be "auto" as well."""
+    """Return the constraints of a parameter that may also be "auto"."""
     words = {w for c in constraints if isinstance(c, StrOptions) for w in c.options}
     others = [c for c in constraints if not isinstance(c, StrOptions)]
     return [*others, StrOptions(words | {"auto"})]
 
 
 @contextmanager
-def told_of(name: str) -> Iterator[None]:
-    """Name the argument in the errors of checks that take it for `X` or `sample_weight`."""
+def named_argument(name: str) -> Iterator[None]:
+    """Add the name of the argument to errors of checks that call it `X` or `sample_weight`."""
     try:
         yield
     except ValueError as error:
@@ -60,7 +60,7 @@ def told_of(name: str) -> Iterator[None]:
 
 
 class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEstimator):
-    """Base of the classifiers; a subclass lists its parameters and builds its booster."""
+    """The base class of the boosters; a subclass lists its parameters and builds its booster."""
 
     estimator: Any
     learning_rate: float
@@ -78,7 +78,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     random_state: Any
     n_jobs: int | None
 
-    # the default trees: no leaf may answer for rows that weigh next to nothing, such as a class with a tiny
+    # the default trees: no leaf may consist of rows with negligible weight, such as a class with a tiny
     # `class_weight`
     _trees: ClassVar[dict[str, Any]] = {
         "max_depth": None,
@@ -125,7 +125,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"groups": True}
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
-        """Store the arguments of the constructor, which calls this with its `locals()`."""
+        """Store the arguments of the constructor, which passes its `locals()`."""
         for name, value in given.items():
             if name != "self":
                 setattr(self, name, value)
@@ -150,19 +150,19 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         X : array-like, data frame (pandas, polars, pyarrow, ...) or sparse matrix
             Of shape (n_samples, n_features). Text and categorical columns need the library's own trees.
             An `estimator` of another kind may be given arrays of more than two dimensions.
-            Or rows that are not in memory: the path of a Parquet file or folder, a list of files, a pyarrow
-            Dataset, or :class:`maboost.data.OnDisk`, with `y`, `sample_weight`, `groups` (and `sample_domain`) the
-            names of columns there; or an iterator with ``reset()`` and ``next()``, which gives ``(X, y)`` or
-            ``(X, y, weights)`` and None at the end, with `y` None. Only the state of each row is kept.
+            X may also name rows that are not in memory: the path of a Parquet file or folder, a list of files, a pyarrow
+            Dataset, or :class:`maboost.data.OnDisk`. Then `y`, `sample_weight`, `groups` (and `sample_domain`) are
+            names of columns. Or X is an iterator with ``reset()`` and ``next()``, which returns ``(X, y)`` or
+            ``(X, y, weights)`` and None at the end, and `y` is None. Only the state of each row stays in memory.
         y : array-like of shape (n_samples,)
             Labels: text, numbers or booleans.
         sample_weight : array-like of shape (n_samples,), optional
             The base measure. A weight of 2 is the row twice, a weight of 0 the row absent. Rules that
             count rows (`min_samples_leaf`, `early_stopping="auto"`, the price of splits by categories) count
-            a row as often as it would be repeated where all weights are whole multiples of the lightest, up
+            a row as often as it would be repeated if all weights are integer multiples of the lightest, up
             to 255, and once otherwise.
         X_val, y_val, sample_weight_val : optional
-            Validation rows, which are not trained on: their error is recorded in
+            Validation rows, which are not trained on. Their error is recorded in
             ``history_["val_error"]``, and `early_stopping` uses them.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (a patient, a document) are held out together by `early_stopping`.
@@ -179,7 +179,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        watching: tuple[Any, ArrayLike | None, ArrayLike | None],
+        validation_data: tuple[Any, ArrayLike | None, ArrayLike | None],
         groups: ArrayLike | None,
         sample_domain: ArrayLike | None = None,
     ) -> Self:
@@ -193,7 +193,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             else:
                 refuse_name(groups, "groups")
                 rows = self._rows(X, y, sample_weight, sample_domain)
-            return self._boosted(rows, watching, groups, resume, checkpoint)
+            return self._boosted(rows, validation_data, groups, resume, checkpoint)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, sample_domain: ArrayLike | None
@@ -259,7 +259,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return X, labels
 
     def _shard_options(self, X: Any) -> dict[str, Any]:
-        """Return how to check the rows of a shard: it may have none, all shards together may not."""
+        """Return options for checking the rows of a shard, which may be empty if the shards together are not."""
         rows = getattr(X, "shape", None) or (len(X) if hasattr(X, "__len__") else 1,)
         empty = global_count(rows[0], self._comm) == 0
         return self._input_options() | {"ensure_min_samples": int(empty)}
@@ -269,7 +269,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return checked_data(self, self._codes.applied(X), reset=False, **self._input_options())
 
     def _stored_blocks(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Rows on disk to predict, in batches of the columns of the fit."""
+        """Yield rows on disk for prediction, in batches of the columns of the fit."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             raise ValueError(
@@ -306,7 +306,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return HistTreeClassifier(**(defaults | given))
 
     def _check_trees(self) -> None:
-        """Refuse parameters of the default trees where there is another estimator."""
+        """Raise ValueError if parameters of the default trees are given with another estimator."""
         given = self._tree_parameters()
         if self.estimator is not None and given:
             name, value = next(iter(given.items()))
@@ -345,7 +345,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 raise ValueError("sample_weight_val is given without X_val and y_val")
             return None
         refuse_stored(X_val, "X_val")
-        with told_of("X_val"):
+        with named_argument("X_val"):
             X_val = checked_data(
                 self, self._codes.applied(X_val), reset=False, **self._shard_options(X_val)
             )
@@ -357,8 +357,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             )
         unknown = unknown_labels(y_val, self.classes_)
         if unknown:
-            raise ValueError(f"y_val has classes that y has not: {unknown!r}")
-        with told_of("sample_weight_val"):
+            raise ValueError(f"y_val has classes that are not in y: {unknown!r}")
+        with named_argument("sample_weight_val"):
             w = row_weights(X_val, y_val, sample_weight_val, None, self._comm)
             noise = self._noise_of_validation()
             if noise is not None and len(noise.rates) > 1:
@@ -384,14 +384,14 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return super().set_params(**params)
 
     def _allows_nan(self) -> bool:
-        """Return whether the estimator may see NaN; a pipeline, which may begin with an imputer, looks for itself."""
-        from sklearn.pipeline import Pipeline  # who imports the library need not wait for it
+        """Return whether the estimator may see NaN; a pipeline, which may begin with an imputer, decides for itself."""
+        from sklearn.pipeline import Pipeline  # imported late, so that `import maboost` is fast
 
         estimator = self._default_estimator()
         return isinstance(estimator, Pipeline) or bool(get_tags(estimator).input_tags.allow_nan)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the training rows, which would make a pickle large, and what was computed of them."""
+        """Return the state without the training rows, which would make a pickle large, and without results about them."""
         state = super().__getstate__()
         return {k: value for k, value in state.items() if k not in ("_training", "_suspected")}
 

@@ -1,4 +1,4 @@
-"""What happens around the rounds of a fit: progress, interrupts, callbacks, the score that is watched."""
+"""The surroundings of the rounds of a fit: progress, interrupts, callbacks, and the validation score."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ try:  # scikit-learn 1.9 and later
 except ImportError:  # pragma: no cover
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """A substitute for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
-        """Stands in where scikit-learn has no callbacks."""
+        """Return the method, for versions of scikit-learn without callbacks."""
 
         @wraps(method)
         def called(*args: Any, **given: Any) -> Any:
-            # one frame more, as there: warnings count the frames up to the user's line
+            # one more frame, as with callbacks: warnings count the frames up to the user's line
             return method(*args, **given)
 
         return called
@@ -62,7 +62,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# those that say how long a fit goes on, which rows it sees, and what it does beside
+# parameters of how long a fit runs, which rows it sees, and its side effects
 _NOT_OF_THE_BOOSTER = {
     "n_estimators", "learning_rate", "early_stopping", "validation_fraction", "n_iter_no_change", "tol",
     "scoring", "target_error", "max_seconds", "class_weight", "warm_start", "checkpoint", "checkpoint_every",
@@ -71,12 +71,12 @@ _NOT_OF_THE_BOOSTER = {
 
 
 def booster_parameters(model: Any) -> dict[str, str]:
-    """Return the parameters of a classifier that can change its distribution, described."""
+    """Return descriptions of the parameters of a classifier that can change its distribution."""
     params = model.get_params(deep=False).items()
     return {name: described(value) for name, value in params if name not in _NOT_OF_THE_BOOSTER}
 
 
-# parameters that may change while a fit goes on, and the estimator, whose parameters are compared one by one
+# parameters that may change when a fit resumes, and the estimator, whose parameters are compared one by one
 _FREE = {
     "n_estimators", "n_iter_no_change", "tol", "target_error", "max_seconds", "warm_start", "checkpoint",
     "checkpoint_every", "resume", "n_jobs", "verbose", "estimator",
@@ -84,9 +84,9 @@ _FREE = {
 
 
 def fixed_parameters(model: Any) -> dict[str, str]:
-    """Return the parameters of a classifier and of its trees that stay the same while a fit goes on, described."""
+    """Return descriptions of the parameters of a classifier and its trees that must not change when a fit resumes."""
     own, of_trees = model.get_params(deep=False), model._default_estimator().get_params()
-    for name in TREE_PARAMETERS:  # "auto" is what the trees have
+    for name in TREE_PARAMETERS:  # for "auto" the trees' own values count
         del own[name]
     params = own | of_trees | own  # the seed is the classifier's
     return {name: described(value) for name, value in params.items() if name not in _FREE}
@@ -106,69 +106,75 @@ def parameter_changes(old: dict[str, str], new: dict[str, str]) -> Message | Non
 
 
 class Score:
-    """The score of the rows that watch, after every round; NaN where there are none."""
+    """The score of the validation rows after every round; NaN without validation rows."""
 
     def __init__(
         self, run: Run, compute: Callable[[Validation, Array, BaseMeasure, Round], float]
     ) -> None:
         self.run = run
         self.compute = compute
-        watch = run.validation
-        self.rows = None if watch is None else BaseMeasure(watch.base, comm=run.measure.comm)
+        validation = run.validation
+        self.rows = (
+            None if validation is None else BaseMeasure(validation.base, comm=run.measure.comm)
+        )
 
     @classmethod
     def of(cls, scoring: Any, model: Any, run: Run, classes: NDArray[Any]) -> Score:
-        """From the parameter `scoring`."""
+        """Return the score for the parameter `scoring`."""
         if scoring == "accuracy":
             return cls(run, _accuracy)
         if scoring == "neg_log_loss":
             return cls(run, _negative_log_loss)
         if run.validation is not None and run.measure.comm.size > 1:
             raise ValueError(
-                f"scoring={scoring!r} needs all rows that watch in one place, and they are in "
+                f"scoring={scoring!r} needs all validation rows in one place, and they are in "
                 f"{run.measure.comm.size} shards: use 'neg_log_loss' or 'accuracy'"
             )
-        from sklearn.metrics import check_scoring  # slow to import
+        from sklearn.metrics import check_scoring  # imported late, since it is slow
 
         scorer = check_scoring(model, scoring)
         view = copy.copy(model)
-        view.__class__ = type("Watching", (_Watching, type(model)), {})
-        view._noise = None  # validation rows are scored on their given labels, in their weights
+        view.__class__ = type("UnfinishedModel", (_UnfinishedModel, type(model)), {})
+        view._noise = None  # validation rows are scored on their given labels, with their weights
 
-        def compute(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
+        def compute(
+            validation: Validation, margins: Array, rows: BaseMeasure, round: Round
+        ) -> float:
             view.ensemble_ = model.ensemble_.first(len(model.ensemble_))
             view.ensemble_.add(round.hypothesis, round.record.step)
             view._fixed = run.validation_votes.votes.copy()
             view.probability_scale_ = probability_scale(margins, rows, VALIDATION_SMOOTHING)
-            labels = classes[watch.game.labels]
+            labels = classes[validation.game.labels]
             try:
-                score = float(scorer(view, watch.X, labels, sample_weight=watch.base))
+                score = float(scorer(view, validation.X, labels, sample_weight=validation.base))
             except TypeError:
-                score = float(scorer(view, watch.X, labels))
+                score = float(scorer(view, validation.X, labels))
             except ValueError as error:
                 raise ValueError(
-                    f"scoring={scoring!r} cannot score the {len(labels)} rows that watch, of classes "
+                    f"scoring={scoring!r} cannot score the {len(labels)} validation rows, of classes "
                     f"{np.unique(labels).tolist()!r}: {error}"
                 ) from error
             if math.isnan(score):
                 raise ValueError(
-                    f"scoring={scoring!r} is nan on the {len(labels)} rows that watch, of classes "
-                    f"{np.unique(labels).tolist()!r}: take another score, or other rows"
+                    f"scoring={scoring!r} is nan on the {len(labels)} validation rows, of classes "
+                    f"{np.unique(labels).tolist()!r}: use another score, or other rows"
                 )
             return score
 
         return cls(run, compute)
 
     def __call__(self, round: Round) -> float:
-        watch = self.run.validation
-        if watch is None or self.rows is None:
+        validation = self.run.validation
+        if validation is None or self.rows is None:
             return math.nan
-        margins = self.run.validation_votes.margins.reshape(len(watch.base), watch.game.width)
-        return self.compute(watch, margins, self.rows, round)
+        margins = self.run.validation_votes.margins.reshape(
+            len(validation.base), validation.game.width
+        )
+        return self.compute(validation, margins, self.rows, round)
 
 
-class _Watching:
-    """A model in the making, as a scorer sees it: its votes on the rows that watch are known."""
+class _UnfinishedModel:
+    """A view of an unfinished model for a scorer, with known votes on the validation rows."""
 
     _fixed: Array
 
@@ -179,23 +185,25 @@ class _Watching:
         return True
 
 
-def _accuracy(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
+def _accuracy(validation: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
     return 1.0 - rows.integral((margins.min(axis=1) <= 0.0).astype(np.float64))
 
 
-def _negative_log_loss(watch: Validation, margins: Array, rows: BaseMeasure, round: Round) -> float:
+def _negative_log_loss(
+    validation: Validation, margins: Array, rows: BaseMeasure, round: Round
+) -> float:
     return -log_loss(margins, rows, probability_scale(margins, rows, VALIDATION_SMOOTHING))
 
 
 class Progress:
-    """A line about the rounds: rewritten in place on a terminal, every so many rounds elsewhere.
+    """A progress line: rewritten in place on a terminal, printed every `every` rounds elsewhere.
 
     Parameters
     ----------
     every : int
         0 is silent; on a terminal any other number shows the bar.
     total : int
-        Rounds at most.
+        The largest number of rounds.
     """
 
     def __init__(self, every: int, total: int, stream: TextIO | None = None) -> None:
@@ -207,7 +215,7 @@ class Progress:
         self.shown = 0.0
 
     def __call__(self, record: Record) -> None:
-        """Tell about a round."""
+        """Report a round."""
         if not self.every:
             return
         if self.bar:
@@ -233,20 +241,20 @@ class Progress:
             self.stream.flush()
 
     def _text(self, r: Record) -> str:
-        trained, watched = (
+        trained, validation = (
             "" if math.isnan(error) else f", {of} error {error:.4f}"
             for of, error in (("train", r.train_error), ("validation", r.val_error))
         )
         return (
             f"round {r.round}/{self.total}: edge {r.edge:.4f}{trained}, "
-            f"certified <= {at_most(r.error_bound)}{watched}, {time.perf_counter() - self.began:.0f} s"
+            f"certified <= {at_most(r.error_bound)}{validation}, {time.perf_counter() - self.began:.0f} s"
         )
 
 
 class Passes:
-    """Lines about passes over rows that are not in memory, to stderr.
+    """Progress lines for passes over rows that are not in memory, on stderr.
 
-    On a terminal a line is rewritten as the pass goes on; elsewhere there is one when it is done.
+    On a terminal a line is rewritten during the pass; elsewhere it is printed at the end.
     """
 
     def __init__(self, verbose: int, stream: TextIO | None = None) -> None:
@@ -255,7 +263,7 @@ class Passes:
         self.began: tuple[str, float] = ("", 0.0)
 
     def __call__(self, purpose: str, done: int, total: int) -> None:
-        """Tell about a batch: so many rows of so many are done."""
+        """Report that `done` of `total` rows are done."""
         if not self.verbose:
             return
         now = time.perf_counter()
@@ -272,15 +280,15 @@ class Passes:
 
 
 class Interrupts:
-    """Ctrl-C waits for the end of the round, so that the rounds done are whole; twice is at once.
+    """Handling of Ctrl-C: the first waits for the end of the round, the second stops at once.
 
     Attributes
     ----------
     asked : bool
-        Whether there was one.
+        Whether Ctrl-C was pressed.
     leave_rounds : bool
-        Whether the model is to have the rounds done. Not where the fit is one of many, of a search or an
-        ensemble: that would go on, and take the model for a whole one.
+        Whether the model keeps the finished rounds. False if the fit is part of a search or an
+        ensemble, which would continue and treat the model as complete.
     """
 
     def __init__(self) -> None:
@@ -295,7 +303,7 @@ class Interrupts:
             yield self
             return
         before = signal.getsignal(signal.SIGINT)
-        if before is not signal.default_int_handler:  # someone else's, or none: leave it alone
+        if before is not signal.default_int_handler:  # another handler, or none: leave it unchanged
             yield self
             return
 
@@ -312,7 +320,7 @@ class Interrupts:
 
 
 def _under_joblib() -> bool:
-    """Return whether joblib has called, which runs the fits of scikit-learn's searches and ensembles."""
+    """Return whether joblib is the caller, which runs the fits of scikit-learn's searches and ensembles."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("joblib."):
@@ -323,7 +331,7 @@ def _under_joblib() -> bool:
 
 @contextmanager
 def unchanged_by_failure(model: Any) -> Iterator[None]:
-    """What goes wrong in a fit leaves the model as it was before: fitted, if it was."""
+    """Restore the model, fitted or not, if the fit raises an error."""
     before = dict(vars(model))
     try:
         yield
@@ -334,7 +342,7 @@ def unchanged_by_failure(model: Any) -> Iterator[None]:
 
 
 class Tasks:
-    """Rounds as tasks of scikit-learn's callbacks; nothing without callbacks or without rows at hand."""
+    """Rounds as tasks of scikit-learn's callbacks; does nothing without callbacks or without rows in memory."""
 
     def __init__(self, model: Any, rounds: int, rows: TrainingRows | None) -> None:
         self.model = model
@@ -348,7 +356,7 @@ class Tasks:
             self.root.call_on_fit_task_begin(estimator=model, **self.data)
 
     def round(self, fitted: Callable[[], dict[str, Any]]) -> bool:
-        """Tell about a round that ended; true where a callback wants to stop."""
+        """Report the end of a round; return whether a callback asks to stop."""
         if self.root is None:
             return False
         task = self.root.subcontext(task_name="round")
@@ -360,7 +368,7 @@ class Tasks:
         )
 
     def close(self, fitted: Callable[[], dict[str, Any]]) -> None:
-        """Tell that the fit ended."""
+        """Report the end of the fit."""
         if self.root is not None:
             self.root.call_on_fit_task_end(
                 estimator=self.model, reconstruction_attributes=fitted, **self.data

@@ -1,4 +1,4 @@
-"""Votes on training rows, of models that were not fitted on them."""
+"""Cross-fitting: votes on training rows by models that were not fitted on them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["classes_among", "cross_fitted_votes"]
 
 Array = NDArray[np.float64]
 
-_SEEDS = (1, 2)  # of the hashes that split the rows
-_STAGES = 10  # numbers of rounds after which votes are kept
+_SEEDS = (1, 2)  # seeds of the hashes that split the rows
+_STAGES = 10  # numbers of rounds after which the votes are kept
 
 
 def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array] | None:
@@ -30,7 +30,7 @@ def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array
     Parameters
     ----------
     model : BoostingClassifier
-        Fitted to `rows`.
+        A model fitted to `rows`.
     rows : TrainingRows
     folds : int
 
@@ -77,7 +77,7 @@ def _votes_without(
     """Return the votes on some rows of a booster fitted to the others, after some numbers of rounds."""
     fitted = model._for_fold()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the fit itself has given them
+        warnings.simplefilter("ignore", UserWarning)  # the fit itself has given these warnings
         fitted._boosted(
             replace(rows.where(~out), random_state=np.random.RandomState(0)),
             (None, None, None), None, None, None,
@@ -90,6 +90,6 @@ def _votes_without(
 
 
 def classes_among(rows: TrainingRows, chosen: NDArray[np.bool_]) -> int:
-    """Return how many classes some of the rows have, over all shards."""
+    """Return the number of classes that some of the rows have, over all shards."""
     counts = np.bincount(rows.labels[chosen], minlength=len(rows.classes))
     return int(np.count_nonzero(rows.comm.allreduce(counts.astype(np.int64), "sum")))

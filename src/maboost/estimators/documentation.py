@@ -95,7 +95,7 @@ n_jobs : int or None, default={default}
     Threads of the tree engine and of the distribution's updates; None means all cores. The model
     does not depend on it. Foreign estimators have their own.
 verbose : int, default={default}
-    A progress bar on a terminal; elsewhere a line every so many rounds. Goes to stderr.
+    A progress bar on a terminal; elsewhere a line every `verbose` rounds. It goes to stderr.
 
 Attributes
 ----------

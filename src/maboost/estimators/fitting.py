@@ -1,4 +1,4 @@
-"""The fit itself: a run with its rows, from the first round to what is kept of the last."""
+"""The fit: a run over checked rows, from the first round to the attributes of the model."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ Array = NDArray[np.float64]
 
 
 # early_stopping="auto" and n_estimators="auto"
-_KEPT_ROWS = 50_000  # that are kept for suspect_labels()
+_KEPT_ROWS = 50_000  # the most rows that are kept for suspect_labels()
 _MANY_ROWS, _ROUNDS, _ROUNDS_UNTIL_STOPPED = 10_000, 100, 300
 
 
 class Sources(NamedTuple):
-    """Data sources that get a certificate of their own: their rows, error limits and largest masses."""
+    """Data sources with certificates of their own: their rows, error limits and largest masses."""
 
     groups: Groups
     limits: dict[Any, float | None]
@@ -81,9 +81,9 @@ class Sources(NamedTuple):
 
 
 class Fitting(Voting):
-    """How a booster is fitted to rows that are checked already.
+    """The fit of a booster to checked rows.
 
-    The rows are one shard of all rows; `_comm` knows the others, and a launcher sets it.
+    The rows are one shard of all rows; a launcher sets `_comm`, the communicator with the others.
     """
 
     _comm: Communicator = SerialCommunicator()
@@ -105,7 +105,7 @@ class Fitting(Voting):
     verbose: int
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, Sources | None]:
-        """The booster for these rows, and their data sources where each gets a certificate of its own."""
+        """Return the booster for these rows, and their data sources if each gets a certificate of its own."""
         raise NotImplementedError
 
     def _learner(self, X: Any, weights: RowWeights, threads: Threads) -> WeakLearner:
@@ -119,7 +119,7 @@ class Fitting(Voting):
     def _boosted(
         self,
         rows: TrainingRows,
-        watching: tuple[Any, ArrayLike | None, ArrayLike | None],
+        validation_data: tuple[Any, ArrayLike | None, ArrayLike | None],
         groups: ArrayLike | None,
         resume: dict[str, Any] | None,
         checkpoint: Checkpoint | None,
@@ -136,7 +136,7 @@ class Fitting(Voting):
             self.__dict__.pop(of_last, None)
         if rows.comm.size == 1 and rows.table.in_memory and len(rows.y) <= _KEPT_ROWS:
             self._training = rows
-        validation = self._validation(*watching)
+        validation = self._validation(*validation_data)
         stored = checkpoint.read() if checkpoint and not resume else None
         self.early_stopping_ = self._stops_early(rows, validation)
         self._most_rounds = self._rounds_asked()
@@ -175,7 +175,7 @@ class Fitting(Voting):
         return self
 
     def _stops_early(self, rows: TrainingRows, validation: Validation | None) -> bool:
-        """What `early_stopping` comes to for these rows."""
+        """Return whether these rows are stopped early, from the parameter `early_stopping`."""
         if self.early_stopping != "auto":
             return bool(self.early_stopping)
         return validation is not None or (
@@ -194,7 +194,7 @@ class Fitting(Voting):
             warn_of_rare(self._named_categories(rare), max_bins, stacklevel=7)
 
     def _checkpoint(self) -> Checkpoint | None:
-        """Return the file in which this fit keeps its state, if there is one."""
+        """Return the file in which this fit saves its state, if there is one."""
         if self.checkpoint is None and not self.resume:
             return None
         from maboost.io.checkpoint import Checkpoint
@@ -221,11 +221,11 @@ class Fitting(Voting):
     def _held_out(
         self, rows: TrainingRows, groups: NDArray[Any] | None, seed: int
     ) -> tuple[TrainingRows, Validation]:
-        """Return the rows to train on, and those that watch."""
+        """Return the training rows and the validation rows."""
         fraction = float(self.validation_fraction)
         classes = len(rows.classes)
         out = np.zeros(len(rows.labels), dtype=bool)
-        of = self._trusted(rows)  # validation rows are trusted ones, where there are any
+        of = self._trusted(rows)  # validation rows come from trusted sources, if there are any
         some = rows.where(of)
         its = None if groups is None else groups[of]
         out[of] = held_out(
@@ -240,34 +240,34 @@ class Fitting(Voting):
                 Advice("hold-out", "give X_val and y_val, or another fraction or grouping"),
             )
         self._seed = seed
-        return rows.where(~out), self._watch(rows.where(out))
+        return rows.where(~out), self._as_validation(rows.where(out))
 
     def _trusted(self, rows: TrainingRows) -> NDArray[np.bool_]:
-        """Return the rows of trusted sources; all rows where no source is trusted more than others."""
+        """Return the rows of trusted sources; all rows if no source is trusted more than others."""
         noise, sources = rows.weights.noise, rows.weights.sources
         if noise is None or sources is None or not noise.trusted.any():
             return np.ones(len(rows.labels), dtype=bool)
         return noise.trusted[sources]
 
     def _rates_used(self) -> Any:
-        """What `flip_rates_` holds."""
+        """Return the rates for the attribute `flip_rates_`."""
         return None if self._row_noise is None else self._row_noise.rates_used
 
     def _noise_of_validation(self) -> LabelNoise | None:
-        """Return the noise of validation rows: those of trusted sources have right labels."""
+        """Return the noise of validation rows; those of trusted sources have correct labels."""
         noise = self._row_noise
         if noise is None or len(noise.rates) == 1:
             return noise
         return noise.of_right_labels() if noise.trusted.any() else noise
 
-    def _watch(self, rows: TrainingRows) -> Validation:
-        """Rows that are held out, as rows that watch."""
+    def _as_validation(self, rows: TrainingRows) -> Validation:
+        """Return held-out rows as validation rows."""
         labels = np.searchsorted(self.classes_, rows.y)
         base = rows.weights.scaled / reproducible_sum(rows.weights.scaled, rows.comm)
         return Validation(rows.X, Game(labels, len(self.classes_)), base)
 
     def _begin(self, rows: TrainingRows) -> None:
-        """State of a model without any hypothesis: it predicts the heaviest class."""
+        """Set the state of a model without any hypothesis, which predicts the heaviest class."""
         totals = sums_by_code(rows.labels, rows.weights.scaled, len(rows.classes), rows.comm)
         self.ensemble_ = Ensemble(len(rows.classes), int(np.argmax(totals)))
         self.history_ = History()
@@ -275,7 +275,7 @@ class Fitting(Voting):
         self.probability_scale_ = POPULATION_SCALE
 
     def _continue(self, run: Run, rows: TrainingRows, resume: dict[str, Any] | None) -> None:
-        """Go on where the last fit ended, if there was one."""
+        """Continue where the last fit ended, if there was one."""
         self._fingerprints: dict[str, Any] = {
             "rows": rows.fingerprint(),
             "booster": described(run.booster.ascent),
@@ -289,30 +289,30 @@ class Fitting(Voting):
         flips = [past["parameters"].get("flip_rates") for past in (old, new)]
         if old["rows"] != new["rows"] and flips[0] != flips[1]:
             raise ValueError(
-                "warm_start=True goes on with the weights of the last fit, but "
+                "warm_start=True continues with the weights of the last fit, but "
                 f"{change_message('flip_rates', *flips)}; fit a clone, or set warm_start=False"
             )
         if old["rows"] != new["rows"]:
             raise ValueError(
-                "warm_start=True goes on with the rows of the last fit, but X, y, the weights, the sources "
+                "warm_start=True continues with the rows of the last fit, but X, y, the weights, the sources "
                 "or the rows held out have changed; fit a clone, or set warm_start=False"
             )
         if old["booster"] != new["booster"]:
             what = parameter_changes(old.get("parameters", {}), new["parameters"])
             what = what or change_message("it", old["booster"], new["booster"])
             raise ValueError(
-                f"warm_start=True goes on with the booster of the last fit, but {what}; fit a clone, or set "
+                f"warm_start=True continues with the booster of the last fit, but {what}; fit a clone, or set "
                 "warm_start=False"
             )
-        # the scores of the rounds done are known of these validation rows only, and by this scoring
+        # the finished rounds have scores for these validation rows and this scoring only
         if run.validation is not None and old["validation rows"] != new["validation rows"]:
             raise ValueError(
-                "warm_start=True goes on with the rows that watched the last fit, but X_val, y_val or "
-                "sample_weight_val have changed or were not there; fit a clone, or set warm_start=False"
+                "warm_start=True continues with the validation rows of the last fit, but X_val, y_val or "
+                "sample_weight_val have changed or were absent; fit a clone, or set warm_start=False"
             )
         if run.validation is not None and old["scoring"] != new["scoring"]:
             raise ValueError(
-                "warm_start=True goes on with the score of the last fit, but scoring was "
+                "warm_start=True continues with the score of the last fit, but scoring was "
                 f"{old['scoring']} and is now {new['scoring']}; fit a clone, or set warm_start=False"
             )
         done = len(resume["ensemble"])
@@ -332,7 +332,7 @@ class Fitting(Voting):
         if self.early_stopping_:
             stops.append(NoImprovement(self.n_iter_no_change, float(self.tol)))
         stopped = [reason for record in self.history_ for s in stops if (reason := s(record))]
-        if stopped:  # a fit that goes on where another one stopped
+        if stopped:  # a resumed fit may meet its stopping rule before any round
             return [lambda record: stopped[0]]
         if self.max_seconds is not None:
             stops.append(MaxSeconds(self.max_seconds, began, self._comm))
@@ -346,9 +346,9 @@ class Fitting(Voting):
         tasks: Tasks,
         keep: Callable[[bool], None],
     ) -> tuple[str, bool]:
-        """All rounds, each followed by `keep`; returns why they ended, and whether the last was whole.
+        """Run all rounds, each followed by `keep`; return why they ended, and whether the last was complete.
 
-        Where it was not, the run has moved further than the model, and none can go on from there.
+        If it was not, the run is ahead of the model, and no fit can continue from there.
         """
         progress = Progress(int(self.verbose), self._most_rounds)
         last = self.history_.records[-1:]
@@ -372,7 +372,7 @@ class Fitting(Voting):
                     keep(reason is not None or interrupts.asked)
                     if interrupts.asked:
                         reason = "interrupted"
-            except KeyboardInterrupt:  # which did not wait for the end of the round
+            except KeyboardInterrupt:  # a second one, which does not wait for the end of the round
                 if not (self.history_.records and interrupts.leave_rounds):
                     raise
                 self.ensemble_ = self.ensemble_.first(len(self.history_))
@@ -387,7 +387,7 @@ class Fitting(Voting):
         return reasons[0] if reasons else None
 
     def _so_far(self) -> dict[str, Any]:
-        """Return the attributes of a model with the rounds done, as scikit-learn's callbacks want them."""
+        """Return the attributes of a model with the finished rounds, for scikit-learn's callbacks."""
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
         return fitted | {
             "ensemble_": self.ensemble_.first(len(self.ensemble_)),
@@ -425,7 +425,7 @@ class Fitting(Voting):
             )
 
     def _keep_rows(self, run: Run, rows: TrainingRows) -> None:
-        """What is remembered of every training row."""
+        """Keep the evidence about every training row, and the rows."""
         self._distribution = np.zeros(len(rows.weights.kept))
         if run.state.mass > 0.0:
             share = run.measure.rows_base * run.measure.row_means(run.state.density)
@@ -444,7 +444,7 @@ class Fitting(Voting):
         return known
 
     def _judged(self, stages: list[Array], rows: TrainingRows, folds: int) -> Suspicion:
-        """What out-of-sample votes say of the labels, after the number of rounds that explains the labels best."""
+        """Return the suspicion from out-of-sample votes, after the number of rounds that explains the labels best."""
         noise, sources = self._row_noise, rows.weights.sources
         rates = np.eye(len(self.classes_))[None] if noise is None else noise.rates
         of = np.zeros(len(rows.labels), dtype=np.intp) if sources is None else sources
@@ -462,31 +462,31 @@ class Fitting(Voting):
         return Suspicion.of(p, predicted, rows.labels, noise, sources, folds)
 
     def _for_fold(self) -> Any:
-        """Return a model like this one, for a part of the rows: as many rounds, and nothing beside the fit."""
+        """Return a clone for a part of the rows, with as many rounds and without side effects."""
         model = clone(self).set_params(
             n_estimators=max(self.n_iter_, 1), early_stopping=False, warm_start=False, checkpoint=None,
             resume=False, target_error=None, max_seconds=None, random_state=0, verbose=0, **self._found(),
         )  # fmt: skip
         vars(model).pop(
             "_skl_callbacks", None
-        )  # clone keeps them, but these rounds are not the user's
+        )  # clone keeps the callbacks, but these rounds are not the user's
         kept = ("_codes", "n_features_in_", "feature_names_in_", "_source_names")
         vars(model).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return model
 
     def _found(self) -> dict[str, Any]:
-        """Parameters that the fit found, as it found them."""
+        """Return the values of parameters that the fit chose."""
         return {}
 
     def _fitted_scale(self, run: Run) -> float:
         """Return the scale of the probabilities, from the validation rows or else from the training rows.
 
-        Votes fit the training labels better than others, so there a share of every label is doubted.
+        Votes fit the training labels better than others, so on these rows a share of every label counts as another class.
         """
         if not self.ensemble_:
             return POPULATION_SCALE
-        watch = run.validation
-        if watch is None:
+        validation = run.validation
+        if validation is None:
             by_row = run.margins.reshape(run.measure.rows, run.game.width)
             rows = run.measure.of_rows
             expected = self._error_to_expect()
@@ -495,18 +495,18 @@ class Fitting(Voting):
             smoothing = training_smoothing(by_row, rows, expected)
             return probability_scale(by_row, rows, smoothing)
         self._noise = self._noise_of_validation()
-        margins = watch.game.margins(self._votes(watch.X))
-        by_row = margins.reshape(len(watch.base), watch.game.width)
+        margins = validation.game.margins(self._votes(validation.X))
+        by_row = margins.reshape(len(validation.base), validation.game.width)
         return probability_scale(
-            by_row, BaseMeasure(watch.base, comm=self._comm), VALIDATION_SMOOTHING
+            by_row, BaseMeasure(validation.base, comm=self._comm), VALIDATION_SMOOTHING
         )
 
     def _error_to_expect(self) -> float:
-        """Return the error to expect on rows that were not trained on."""
+        """Return the expected error on new rows."""
         return UNSEEN_ERROR
 
     def _first_certificate(self, run: Run, sources: Sources | None) -> Certificate:
-        """What is promised before any round."""
+        """Return the certificate before any round."""
         ascent, groups = run.booster.ascent, {}
         if sources is not None:
             for name, share in sources.groups.shares(run.measure).items():
@@ -536,7 +536,7 @@ class Fitting(Voting):
         )
 
     def _finish_constant(self, rows: TrainingRows, sources: Sources | None) -> Self:
-        """Return one class only: nothing to boost, and nothing to get wrong."""
+        """Finish the fit of rows with a single class, which needs no round."""
         self.n_iter_ = self.best_iteration_ = 0
         kept, measure = rows.weights.kept, BaseMeasure(rows.weights.scaled, comm=rows.comm)
         self._distribution = np.zeros(len(kept))

@@ -27,15 +27,15 @@ from maboost.mirror.regularizers import Regularizer
 __all__ = ["SmoothBoostClassifier"]
 
 # the trial run of smoothness="auto": at a cap and a rate of its own, until the best window of rounds
-# was so many rounds ago
+# has not improved for this many rounds
 _TRIAL_CAP, _TRIAL_RATE, _FRACTION = 4.0, 0.3, 0.25
 _ROUNDS, _WINDOW, _PATIENCE = 100, 15, 40
-_FALLBACK = 4.0  # where there are too few rows to hold some out
+_FALLBACK = 4.0  # the cap if there are too few rows for a hold-out
 
 
 @documented
 class SmoothBoostClassifier(BoostingClassifier):
-    r"""Smooth boosting: no row ever weighs more than `smoothness` times its share.
+    r"""Smooth boosting: no row weighs more than `smoothness` times its share.
 
     The distribution stays in :math:`\{w : w_i \le k D_i\}`. A set of rows of share p therefore holds at
     most :math:`kp` of the weight; where :math:`kp \ge 1` the cap does not limit the set.
@@ -152,12 +152,12 @@ class SmoothBoostClassifier(BoostingClassifier):
         return smooth(k, self.regularizer, self.update, self.step, rate, self.trim)
 
     def _estimated_smoothness(self, rows: TrainingRows) -> float:
-        """From the least error of a trial run on rows it has not seen.
+        """Return the cap from the least error of a trial run on held-out rows.
 
         Under caps of k a classifier that errs on a fraction e of the rows keeps an edge of 1 - 2ke, so
-        k = 1/(2e) is the largest at which the weak learner need not be asked for the impossible. Any
-        classifier will do for that, hence the best that the trial met, and its own rate: how many
-        labels are wrong does not depend on how slowly the fit is to go.
+        k = 1/(2e) is the largest cap at which such an edge is guaranteed not to be negative. Any
+        classifier will do for that, hence the best one of the trial. The trial has its own learning rate, since the
+        number of wrong labels does not depend on the learning rate of the fit.
         """
         if len(rows.classes) < 2:
             return _FALLBACK
@@ -172,7 +172,7 @@ class SmoothBoostClassifier(BoostingClassifier):
             return _FALLBACK
         trial = replace(rows.shared(1.0 - out), random_state=np.random.RandomState(0))
         run = self._new_run(
-            self._booster(_TRIAL_CAP, _TRIAL_RATE), trial, self._watch(rows.shared(out))
+            self._booster(_TRIAL_CAP, _TRIAL_RATE), trial, self._as_validation(rows.shared(out))
         )
         least = _least_error(run)
         if least is None:
@@ -188,10 +188,10 @@ class SmoothBoostClassifier(BoostingClassifier):
 
 
 def _least_error(run: Run) -> float | None:
-    """Return the least mean error of consecutive rounds on the rows that watch; None where no round succeeds."""
+    """Return the least mean error of consecutive rounds on the validation rows; None if no round succeeds."""
     errors: list[float] = []
     least, since = math.inf, 0
-    # an estimator that fails here may not fail in the fit; if it does, the fit will say so
+    # an estimator that fails here may not fail in the fit; if it does, the fit raises the error
     with suppress(ValueError):
         for round in islice(run, _ROUNDS):
             errors.append(round.record.val_error)

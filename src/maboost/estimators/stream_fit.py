@@ -1,4 +1,4 @@
-"""A fit on a stream: what it leaves in the model; the rounds are in :mod:`maboost.boosting.streaming`."""
+"""The fit on a stream: the attributes of the model; the rounds are in :mod:`maboost.boosting.streaming`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which labels of the training rows look wrong."""
+"""Suspect labels: training rows whose labels look wrong."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the fit saw of every training row.
+    """Statistics of the fit about every training row.
 
     Attributes
     ----------
     kept : boolean array
-        Which of the rows that were given to `fit` these are.
+        Which of the rows given to `fit` these are.
     given, predicted : integer arrays
         Class numbers: the label, and the vote of the ensemble.
     margin, mean_margin : arrays
@@ -34,7 +34,7 @@ class Evidence:
     mean_weight : array
         The mean density over the rounds: 1 is a row's own share.
     rounds : int
-        How many there were; without any, no label was voted against.
+        The number of rounds; without any, no label was voted against.
     """
 
     kept: NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Evidence:
 
     @classmethod
     def of(cls, run: Run, kept: NDArray[np.bool_]) -> Evidence:
-        """What a run that is over saw; takes the run's own sums, and small integers for classes."""
+        """Return the evidence of a finished run; takes over the run's own sums, and small integers for classes."""
         small = np.min_scalar_type(run.game.n_classes)
         rounds = max(run.rounds, 1)
         run.weight_sum /= rounds
@@ -64,17 +64,17 @@ class Evidence:
 
     @classmethod
     def of_one_class(cls, kept: NDArray[np.bool_]) -> Evidence:
-        """Of rows that no round was needed for: every label is right."""
+        """Return the evidence of rows of one class, which need no round: every label is right."""
         classes, ones = np.zeros(int(kept.sum()), dtype=np.uint8), np.ones(int(kept.sum()))
         return cls(kept, classes, classes, ones, ones, ones, 0)
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """Positions among the rows that were given to `fit`."""
+        """The positions among the rows given to `fit`."""
         return np.flatnonzero(self.kept)
 
     def quality(self) -> Array:
-        """Return a number in [0, 1]: low for labels that round after round of weight did not explain."""
+        """Return a number in [0, 1], low for labels that the ensemble votes against although their weight is large."""
         return np.clip(0.5 + 0.25 * (self.margin + self.mean_margin), 0.0, 1.0)
 
     def table(self, classes: NDArray[Any], index: Any) -> Any:
@@ -94,22 +94,22 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What out-of-sample probabilities say of given labels.
+    """Conclusions about given labels from out-of-sample probabilities.
 
     Attributes
     ----------
     wrong : array
         The probability that each given label is wrong.
     quality : array
-        What rows are ranked by; low is suspicious.
+        The number by which rows are ranked; low is suspicious.
     suggested, predicted : integer arrays
-        The most probable true class, knowing the given label, and without it.
+        The most probable true class, with and without use of the given label.
     rates : array of shape (n_sources, n_classes, n_classes)
         P(given | true), given or estimated.
     estimated : bool
         Whether the rates are estimated, under the assumption that classes do not overlap.
     folds : int
-        Parts of the cross-fit.
+        The number of folds of the cross-fit.
     number : (float, float)
         The number of wrong labels by rates and given labels alone, and its standard error.
     """
@@ -133,7 +133,7 @@ class Suspicion:
         sources: NDArray[np.intp] | None,
         folds: int,
     ) -> Suspicion:
-        """Under given flip rates, from probabilities of true classes."""
+        """Return the suspicion under given flip rates, from probabilities of true classes."""
         wrong = noise.wrong(p, given, sources)
         of = np.zeros(len(given), dtype=np.intp) if sources is None else sources
         suggested = np.argmax(p * noise.rates[of, :, given], axis=1)
@@ -142,10 +142,10 @@ class Suspicion:
 
     @classmethod
     def without_rates(cls, q: Array, given: NDArray[np.intp], folds: int) -> Suspicion:
-        """Without flip rates, from probabilities of given labels.
+        """Return the suspicion without flip rates, from probabilities of given labels.
 
         A label is ranked by its probability less the mean probability of labels of its class, so that
-        classes that are hard to tell are not suspected as a whole.
+        all rows of a class that is hard to recognise are not suspected.
         """
         rates = rates_of_separable_classes(q, given)
         rows = np.arange(len(given))
@@ -169,7 +169,7 @@ class Suspicion:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % interval of the number of wrong labels, if the rates are right; it has `expected` in it."""
+        """A 95 % interval of the number of wrong labels if the rates are right; it contains `expected`."""
         number, half = self.number[0], 1.96 * self.number[1]
         low, high = min(number - half, self.expected), max(number + half, self.expected)
         return max(low, 0.0), min(high, float(len(self.wrong)))
@@ -193,7 +193,7 @@ class Suspicion:
         classes: NDArray[Any],
         index: Any,
     ) -> Any:
-        """Return the rows as a data frame; `kept` says which of those given to `fit` they are."""
+        """Return the rows as a data frame; `kept` says which of the rows given to `fit` they are."""
         weight = np.full(len(kept), np.nan)
         weight[evidence.kept] = evidence.mean_weight
         frame = _frame(
@@ -217,7 +217,7 @@ class Suspicion:
 def number_by_rates(
     p: Array, given: NDArray[np.intp], rates: Array, sources: NDArray[np.intp]
 ) -> tuple[float, float]:
-    r"""The number of wrong labels as it follows from the rates and the given labels alone, and its standard error.
+    r"""Return the number of wrong labels from the rates and the given labels alone, and its standard error.
 
     A row truly of class k is given g with probability :math:`T_{kg}`. With :math:`a = T^{-1}v` and
     :math:`v_k = 1 - T_{kk}`, the sum of :math:`a_g` over the rows has the mean of the number of wrong labels for
@@ -237,7 +237,7 @@ def number_by_rates(
 
 
 def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
-    """P(given | true) if classes do not overlap: Northcutt, Jiang and Chuang (2021), "Confident learning".
+    """Return P(given | true) if classes do not overlap: Northcutt, Jiang and Chuang (2021), "Confident learning".
 
     A row counts as truly of the class whose probability is the largest of those that are above the mean
     probability of rows given that class.
@@ -257,13 +257,13 @@ def rates_of_separable_classes(q: Array, given: NDArray[np.intp]) -> Array:
 
 
 def mean_of_own(q: Array, given: NDArray[np.intp]) -> Array:
-    """Return the mean probability of class k over the rows given k, for each k; exact, so in any order of the rows."""
+    """Return the mean probability of class k over the rows given k, for each k; independent of the order of rows."""
     own = [q[given == k, k] for k in range(q.shape[1])]
     return np.array([math.fsum(of_class) / len(of_class) for of_class in own])
 
 
 def _frame(rows: NDArray[np.intp], index: Any, **columns: Any) -> Any:
-    """Return a data frame, the most suspicious row first; `index` is that of the user's rows, if they have one."""
+    """Return a data frame, the most suspicious row first; `index` is the index of the user's rows, or None."""
     try:
         import pandas as pd
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Histogram trees behind a scikit-learn face."""
+"""Histogram trees with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ __all__ = ["TREE_PARAMETERS", "HistTreeClassifier"]
 
 Array = NDArray[np.float64]
 
-_LEAST_ROWS, _LEAST_SHARE = 20, 50  # min_samples_leaf="auto": 20 rows, or one row of 50
+_LEAST_ROWS, _LEAST_SHARE = 20, 50  # min_samples_leaf="auto": 20 rows, or one row in 50
 
 
-# parameters of trees that the boosters have as well; "auto" leaves them as they are
+# parameters of trees that the boosters also have; "auto" keeps the tree's own value
 TREE_PARAMETERS = (
     "max_depth", "max_leaf_nodes", "min_samples_leaf", "max_features", "max_bins", "categorical_features",
     "monotonic_cst",
@@ -50,10 +50,10 @@ TREE_PARAMETERS = (
 class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     """A decision tree on binned features, made for boosting under extreme weights.
 
-    Weights are summed in fixed point, so that the tree is the same for any order of rows and any
+    Weights are summed in fixed point, so the tree is the same for any order of rows and any
     number of threads, and a weight of 2 beside weights of 1 is the row twice. Rules that count rows
     (`min_samples_leaf`, and the price of splits by many categories) count a row as often as it would be
-    repeated where all weights are whole multiples of the lightest, up to 255. With other weights they
+    repeated if all weights are integer multiples of the lightest, up to 255. With other weights they
     count every row once.
 
     Parameters
@@ -61,34 +61,34 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     max_depth : int or None, default=3
         1 is a stump. None means no limit; then `max_leaf_nodes` or `min_samples_leaf` should be one.
     max_leaf_nodes : int or None, default=None
-        Grow the best leaf first up to so many; None grows level by level.
+        The largest number of leaves, grown best leaf first; None grows level by level.
     min_samples_leaf : int or "auto", default=1
-        Rows that a leaf must hold, a count and not a weight; "auto" is 20, or a fiftieth of the rows
-        where there are fewer than 1,000.
+        Rows that a leaf must hold, counted without weights; "auto" is 20, or a fiftieth of the rows
+        if there are fewer than 1,000.
     min_weight_fraction_leaf : float in [0, 0.5), default=0.0
         Share of the total weight that a leaf must hold.
     max_bins : int in [2, 255], default=255
-        Bins a feature; missing values have one of their own. A categorical column may have more
+        Bins of each feature; missing values have a separate bin. A categorical column may have more
         categories: the ``max_bins - 1`` of most weight have a bin each, and the others share one.
     max_features : int, float in (0, 1], "sqrt" or None, default=None
         Features drawn at each node.
     max_features_per_tree : likewise, default=None
         Features drawn for the whole tree, before those of each node.
     response : {"real", "sign"}, default="real"
-        What a leaf answers inside a booster: a number in [-1, 1] (a distribution over classes), or a
-        vote. The splitting criterion goes with it: weighted variance, or the edge.
+        The answer of a leaf inside a booster: a number in [-1, 1] (a distribution over classes), or a
+        vote. It determines the splitting criterion: weighted variance, or the edge.
     categorical_features : "from_dtype", None, mask or list, default="from_dtype"
-        Categorical columns: those of text or a categorical dtype in a data frame, or as named. Their
-        splits are subsets of categories; a real-valued split by m of them has to gain m - 2 mean row
-        weights more than one by a number, since m answers fit that much noise
+        Categorical columns: those of text or a categorical dtype in a data frame, or the named ones. Their
+        splits are subsets of categories. A real-valued split by m of them must gain m - 2 mean row
+        weights more than a split by a number, since m answers fit that much noise
         (:mod:`maboost.learners.tree.splitting`). If a column has more categories than
         `max_bins`, the rare ones share a bin (see `rare_categories_`). Categories not seen in the fit are
         treated as missing.
     monotonic_cst : array or dict of {-1, 0, 1} or None, default=None
-        Direction a feature may have on the answer, in the order of the columns or by their names; two
+        Direction of a feature's effect on the answer, in the order of the columns or by their names; two
         classes and real responses only, and 0 for categorical features.
     random_state : int, RandomState or None, default=None
-        Draws features.
+        Seeds the choice of features.
     n_jobs : int or None, default=None
         Threads; None means all cores. The result does not depend on it.
 
@@ -174,10 +174,10 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         threads: Threads, comm: Communicator | None = None, names: Any = None,
         repeats: Array | None = None,
     ) -> TreeLearner:  # fmt: skip
-        """Return these parameters as a weak learner for a table of so many columns, which may have names.
+        """Return these parameters as a weak learner for a table of `columns` columns, which may have names.
 
-        `base` holds the weights of the rows. `repeats` holds the weights by which rows are counted, if those
-        are others.
+        `base` holds the weights of the rows. `repeats` holds the weights by which rows are counted, if they
+        differ.
         """
         repeats = base if repeats is None else repeats
         rules = GrowthRules(
@@ -192,7 +192,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         )
         return TreeLearner(
             rules,
-            int(self.max_bins),  # one of numpy's small types would overflow
+            int(self.max_bins),  # a small integer type of numpy would overflow
             categorical,
             base,
             threads,
@@ -270,8 +270,8 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         threads = Threads(available_threads(self.n_jobs))
         learner = self.weak_learner(X.shape[1], K, mask, weights.scaled, threads, names=names)
         producer = learner.prepare(X, codes, K)
-        # in units of the lightest, so that whole weights have the very sums of so many copies: in another
-        # unit what a split earns is rounded otherwise, which would decide between splits equally good
+        # in units of the lightest, so that integer weights give the same sums as repeated rows: in another
+        # unit the rounding of gains differs, which would decide between equally good splits
         shown = weights.scaled / weights.scaled.min()
         rewards = None
         if K > 2:
@@ -311,18 +311,18 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def rare_categories_(self) -> dict[Any, list[Any]]:
-        """By column the categories that share a bin."""
+        """The categories that share a bin, by column."""
         check_is_fitted(self, "tree_")
         names = getattr(self, "feature_names_in_", None)
         return rare_categories(self.tree_.rare or {}, self._codes, names)
 
     def get_n_leaves(self) -> int:
-        """Number of leaves."""
+        """Return the number of leaves."""
         check_is_fitted(self, "tree_")
         return int(np.sum(self.tree_.feature < 0))
 
     def get_depth(self) -> int:
-        """Length of the longest path from the root to a leaf."""
+        """Return the length of the longest path from the root to a leaf."""
         check_is_fitted(self, "tree_")
         return self.tree_.depth
 
@@ -341,7 +341,7 @@ INPUT: dict[str, Any] = {
 
 
 def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
-    """`monotonic_cst` in the order of the columns; those that a dict does not name are free."""
+    """Return `monotonic_cst` in the order of the columns; columns that a dict does not name are free."""
     if not isinstance(signs, dict):
         return np.asarray(signs)
     known = [] if names is None else list(names)
@@ -355,7 +355,7 @@ def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
 
 
 def _number(features: Any, columns: int) -> int | None:
-    """Return how many features `max_features` asks for; None means all."""
+    """Return the number of features for `max_features`; None means all."""
     if features is None:
         return None
     if features == "sqrt":

@@ -1,4 +1,4 @@
-"""Everything after the fit: votes, predictions, margins, the ensemble's parts."""
+"""Prediction: votes, probabilities, margins, and the parts of the ensemble."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 class Voting:
-    """What a fitted booster can be asked."""
+    """The methods and attributes of a fitted booster."""
 
     classes_: NDArray[Any]
     ensemble_: Ensemble
@@ -85,11 +85,11 @@ class Voting:
 
     @property
     def _corrects_votes(self) -> bool:
-        """Whether votes are on given labels and decisions are on true ones: more than two classes."""
+        """Whether votes are about given labels but decisions about true ones: more than two classes."""
         return self._noise is not None and self._noise.n_classes > 2
 
     def _decisions(self, votes: Array) -> Array:
-        """What decides between the classes."""
+        """Return the numbers whose order decides between the classes."""
         return self._probabilities(votes) if self._corrects_votes else votes
 
     def decision_function(self, X: Any) -> Array:
@@ -108,7 +108,7 @@ class Voting:
         return self._decisions(self._all_votes(X))
 
     def _all_votes(self, X: Any) -> Array:
-        """H on rows in memory or on disk."""
+        """Return H on rows in memory or on disk."""
         check_is_fitted(self)
         if is_stored(X):
             votes = [self._votes(block) for block in self._stored_blocks(X)]
@@ -118,7 +118,7 @@ class Voting:
         return self._votes(self._checked_rows(X))
 
     def _votes(self, X: Any) -> Array:
-        """H on checked rows."""
+        """Return H on checked rows."""
         return self.ensemble_.votes(X, Threads(available_threads(self.n_jobs)))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -126,13 +126,13 @@ class Voting:
         return self._decide(self.decision_function(X))
 
     def predict_proba(self, X: Any) -> Array:
-        r"""Probabilities from the votes: :math:`\sigma(aH)`, or softmax(aH) for more classes.
+        r"""Return probabilities from the votes: :math:`\sigma(aH)`, or softmax(aH) for more classes.
 
-        The scale :math:`a` (`probability_scale_`) minimises the log loss on the validation rows. Where
-        no rows watched it is fitted on the training rows, where votes are too sure of themselves, with a
-        share of every label taken for another class (smooth boosting: the error it expects; otherwise
-        2 %). For probabilities to rely on give `X_val` or set `early_stopping`. Being one positive
-        number, the scale never changes a prediction.
+        The scale :math:`a` (`probability_scale_`) minimises the log loss on the validation rows. Without validation
+        rows it is fitted on the training rows, on which votes are overconfident, with a
+        share of every label counted as another class (smooth boosting: the expected error; otherwise
+        2 %). If you need reliable probabilities, give `X_val` or set `early_stopping`. The scale is one positive
+        number, so it never changes a prediction.
         """
         return self._probabilities(self._all_votes(X))
 
@@ -152,19 +152,19 @@ class Voting:
         )
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """`decision_function` after each round."""
+        """Yield `decision_function` after each round."""
         check_is_fitted(self)
         for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._decisions(votes) if self._corrects_votes else votes.copy()
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """`predict` after each round."""
+        """Yield `predict` after each round."""
         check_is_fitted(self)
         for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._decide(self._decisions(votes))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """`predict_proba` after each round."""
+        """Yield `predict_proba` after each round."""
         check_is_fitted(self)
         for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
             yield self._probabilities(votes)
@@ -172,23 +172,25 @@ class Voting:
     def staged_score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[float]:
-        """Accuracy after each round."""
-        from sklearn.metrics import accuracy_score  # who imports the library need not wait for it
+        """Yield the accuracy after each round."""
+        from sklearn.metrics import (
+            accuracy_score,
+        )  # imported late, so that `import maboost` is fast
 
         y = label_array(y)
         for predicted in self.staged_predict(X):
             yield float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy; of rows on disk `y` and `sample_weight` may be names of columns."""
+        """Return the accuracy; for rows on disk `y` and `sample_weight` may be names of columns."""
         labels = label_array(named_column(X, y, "y"))
         weights = named_column(X, sample_weight, "sample_weight")
         return float(ClassifierMixin.score(self, X, labels, weights))
 
     def margins(self, X: Any, y: ArrayLike) -> Array:
-        """Normalised margins of labelled rows, in [-1, 1]; negative where the vote is wrong.
+        """Return normalised margins of labelled rows, in [-1, 1]; negative if the vote is wrong.
 
-        With more than two classes: the smallest over the wrong classes. Of rows on disk `y` may be the
+        With more than two classes, a margin is the smallest over the wrong classes. For rows on disk `y` may be the
         name of a column.
         """
         votes = self._all_votes(X)
@@ -203,11 +205,11 @@ class Voting:
         return game.worst_margins(game.margins(votes)) / self.ensemble_.weight_sum
 
     def suspect_labels(self, cv: int | Literal["auto"] | None = "auto") -> Any:
-        """Return the training rows, those first whose labels look wrong.
+        """Return the training rows ordered by suspicion, rows whose labels look wrong first.
 
-        The model cannot judge labels it was fitted on, so the rows are cross-fitted: the booster is fitted
-        `cv` times more, each time without a part of the rows, and each row is judged by the fit without it.
-        That takes about cv - 1 times the time of the fit. Rows of equal content are in one part.
+        The model cannot judge the labels it was fitted on, so the rows are cross-fitted: the booster is fitted
+        `cv` more times, each time without a part of the rows, and each row is judged by the fit without it.
+        That takes about cv - 1 times the time of the fit. Rows of equal content are in the same part.
 
         With `flip_rates` a label gets the probability that it is wrong, and their sum is the expected number
         of wrong labels. With two classes these probabilities are calibrated on the cross-fitted votes: a scale and an
@@ -218,8 +220,8 @@ class Voting:
         Parameters
         ----------
         cv : int, "auto" or None, default="auto"
-            Parts of the cross-fit. "auto" is 5 for at most 50,000 rows in memory, and None otherwise. None uses
-            the margins of the fit itself, which hardly tells wrong labels from hard rows.
+            Number of parts of the cross-fit. "auto" is 5 for at most 50,000 rows in memory, and None otherwise. None uses
+            the margins of the fit itself, which hardly separates wrong labels from hard rows.
 
         Returns
         -------
@@ -231,7 +233,7 @@ class Voting:
             - `label_quality`: 0 to 1, low is suspicious; the order of the rows;
             - `probability_wrong`: NaN without cross-fit;
             - `given_label`, and `suggested_label`, the most probable true class;
-            - `predicted_label`: the prediction, which does not know the given label;
+            - `predicted_label`: the prediction without use of the given label;
             - `mean_weight`: the row's mean weight over the rounds, in multiples of its share; NaN for rows held
               out by early stopping.
 
@@ -260,14 +262,14 @@ class Voting:
         return found.table(rows.weights.kept, rows.labels, evidence, self.classes_, index)
 
     def _suspicion(self, rows: Any, folds: int) -> Suspicion | None:
-        """What a cross-fit says of the labels; None where there is nothing to tell."""
+        """Return the suspicion from a cross-fit; None if there is nothing to judge."""
         raise NotImplementedError
 
     def _per_row(self, what: str, name: str) -> Any:
         check_is_fitted(self)
         if what not in self.__dict__:
             raise AttributeError(
-                f"{name} needs what the fit remembers of every training row, which a slice of a model, "
+                f"{name} needs what the fit keeps of every training row, which a slice of a model, "
                 "a loaded model or a model of a stream or of several workers does not have: ask the "
                 "fitted model itself, or fit on one machine"
             )
@@ -280,10 +282,10 @@ class Voting:
         return distribution
 
     def to_lightgbm(self) -> Any:
-        """Return the model as a `lightgbm.Booster`, for SHAP values and whatever reads LightGBM's format.
+        """Return the model as a `lightgbm.Booster`, for SHAP values and tools that read LightGBM's format.
 
-        Only for the library's own trees; see :func:`maboost.io.lightgbm_export.to_lightgbm` for what
-        its `predict` takes and gives.
+        Only for the library's own trees; see :func:`maboost.io.lightgbm_export.to_lightgbm` for the input and output of
+        its `predict`.
         """
         from maboost.io.lightgbm_export import to_lightgbm
 
@@ -301,7 +303,7 @@ class Voting:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that :func:`maboost.load_model` reads: arrays and JSON, no code.
 
-        The file appears whole or not at all. `distribution_` and `suspect_labels()`, which are about
+        The file appears complete or not at all. `distribution_` and `suspect_labels()`, which are about
         the training rows, are not stored. Only models over `HistTreeClassifier` (the default) can be
         saved.
 
@@ -314,7 +316,7 @@ class Voting:
         save(self, path)
 
     def __len__(self) -> int:
-        """Rounds in the model."""
+        """Return the number of rounds in the model."""
         check_is_fitted(self)
         return len(self.ensemble_)
 
@@ -322,7 +324,7 @@ class Voting:
         return True
 
     def __getitem__(self, index: int | slice) -> Any:
-        """``model[:n]`` is the model of the first n rounds; ``model[i]`` the estimator of a round."""
+        """Return the model of the first n rounds for ``model[:n]``, and the estimator of a round for ``model[i]``."""
         check_is_fitted(self)
         if not isinstance(index, slice):
             return self.estimators_[index]
@@ -373,11 +375,11 @@ class Voting:
 
     @property
     def rare_categories_(self) -> dict[Any, list[Any]]:
-        """By column the categories that share a bin, as there are more than `max_bins`.
+        """The categories that share a bin, by column, if a column has more than `max_bins` categories.
 
-        The keys are names of columns, or positions where they have none. It is empty if no column has that
-        many, for a model without rounds, and for estimators other than HistTreeClassifier. In a model of a
-        stream every round finds bins of its own; then all categories are listed that share one in any round.
+        The keys are names of columns, or positions without names. The dictionary is empty if no column has that
+        many categories, for a model without rounds, and for estimators other than HistTreeClassifier. In a model of a
+        stream every round finds its own bins; the result then has all categories that share a bin in any round.
         """
         check_is_fitted(self)
         found: dict[int, Array] = {}
@@ -388,12 +390,12 @@ class Voting:
         return self._named_categories(found)
 
     def _named_categories(self, rare: dict[int, Array]) -> dict[Any, list[Any]]:
-        """Categories by column, as the user knows both."""
+        """Return categories by column, with the user's names for both."""
         return rare_categories(rare, self._codes, getattr(self, "feature_names_in_", None))
 
     @property
     def feature_importances_(self) -> Array:
-        """The estimators' importances, averaged by their steps."""
+        """The importances of the estimators, averaged with their steps as weights."""
         check_is_fitted(self)
         if not self.ensemble_:
             return np.zeros(self.n_features_in_)

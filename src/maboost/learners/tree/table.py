@@ -1,4 +1,4 @@
-"""What the library asks of the rows of a fit, wherever they are: in memory, in files, or from an iterator."""
+"""The interface to the rows of a fit, whether they are in memory, in files, or from an iterator."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Table(ABC):
 
     @abstractmethod
     def sampled(self, comm: Communicator) -> tuple[NDArray[np.intp], Any] | None:
-        """Return rows that stand for all, by number and in memory: those of the smallest hashes.
+        """Return indices and values of rows that represent all: those of the smallest hashes.
 
-        None if all rows are in memory and stand for themselves.
+        None if all rows are in memory and represent themselves.
         """
 
     @abstractmethod
     def contents(self) -> list[Any]:
-        """Return arrays and texts that change with the rows; a fingerprint is a hash of them."""
+        """Return arrays and texts that change with the rows; a fingerprint hashes them."""
 
     @abstractmethod
     def binned(
@@ -65,11 +65,11 @@ class Table(ABC):
         threads: Threads,
         comm: Communicator,
     ) -> Binned:
-        """Return all rows in bins of like weight, found from the rows of all shards."""
+        """Return all rows in bins of similar weight, found from the rows of all shards."""
 
     @abstractmethod
     def for_validation(self, bins: Bins, threads: Threads) -> Any:
-        """Return the rows in the form in which a tree of these bins scores them after every round."""
+        """Return the rows in the form in which a tree with these bins scores them after every round."""
 
 
 @dataclass(frozen=True)
