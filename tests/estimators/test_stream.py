@@ -246,7 +246,7 @@ def test_labels_without_information_end_the_run():
         while True:
             yield rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000)
 
-    with pytest.warns(UserWarning, match="no edge can be told from chance"):
+    with pytest.warns(UserWarning, match="no edge can be distinguished from chance"):
         model = MadaBoostClassifier(random_state=0).fit_stream(coin(), sample_size=200)
     assert model.n_iter_ <= 1
 

@@ -162,7 +162,7 @@ def test_warm_start_refuses_other_rows_that_watch():
     X, y, X_val, y_val = noisy()
     model = MABoostClassifier(n_estimators=4, warm_start=True, random_state=0)
     first = clone(model).fit(X, y, X_val=X_val, y_val=y_val)
-    message = "X_val, y_val or sample_weight_val have changed or were not there"
+    message = "X_val, y_val or sample_weight_val have changed or were absent"
     for other in (X_val[::-1], X_val[:-1]):
         with pytest.raises(ValueError, match=message):
             first.fit(X, y, X_val=other, y_val=y_val[: len(other)])

@@ -210,7 +210,7 @@ class StreamRun:
         began = time.perf_counter()
         found = self._search()
         if found is None:
-            self.ended = "no edge can be told from chance on the rows the stream gave"
+            self.ended = "no edge can be distinguished from chance on the rows of the stream"
             raise StopIteration
         hypothesis, edge, used = found
         step = self.learning_rate * math.atanh(min(edge, 1.0 - 1e-12))

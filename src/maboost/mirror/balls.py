@@ -265,7 +265,7 @@ class Penalised(Regularizer):
 
 
 def _increasing_roots(excess: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Return the roots of increasing functions, one an entry, by Chandrupatla's method.
+    """Return the root of one increasing function for each entry, by Chandrupatla's method.
 
     A root lies in its bracket, whose ends may be beyond the domain of the function on one side. No root depends on
     which others are sought with it.

@@ -13,7 +13,7 @@ __all__ = ["entry_at", "some_entries", "value_at", "value_part"]
 
 
 def value_at(values, i):
-    """Return the cap or the measure of entry i, whether `values` is one number or one an entry."""
+    """Return the cap or the measure of entry i, whether `values` is one number or an array."""
     return values if np.ndim(values) == 0 else values[i]
 
 
