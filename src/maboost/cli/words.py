@@ -1,4 +1,4 @@
-"""What the classifiers say of their parameters, by the names of the options of the command line."""
+"""Error messages of the classifiers, with the names of the options of the command line."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ ADVICE = {
 }
 
 
-def in_options(told: BaseException) -> str:
+def in_options(error: BaseException) -> str:
     """An error or a warning of a classifier, by the names of options.
 
     >>> in_options(ParameterError(Setting("n_estimators", 5), " is less than the 9 rounds done"))
     '--rounds 5 is less than the 9 rounds done'
     """
-    if isinstance(told, ParameterError | ParameterWarning):
-        return told.message.with_names(_option)
-    return str(told)
+    if isinstance(error, ParameterError | ParameterWarning):
+        return error.message.with_names(_option)
+    return str(error)
 
 
 def _option(part: Setting | Advice) -> str:

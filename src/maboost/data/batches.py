@@ -45,7 +45,7 @@ class BatchedTable(StoredTable):
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
-    watch: OnBatch = silent
+    on_batch: OnBatch = silent
 
     @property
     def all_rows(self) -> int:

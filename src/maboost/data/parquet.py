@@ -153,7 +153,7 @@ class ParquetTable(StoredTable):
     codes: Any = None
     cache: Cache = field(default_factory=Cache)
     keep: NDArray[np.bool_] | None = None
-    watch: OnBatch = silent
+    on_batch: OnBatch = silent
     known: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     @classmethod

@@ -32,16 +32,16 @@ def stored_rows(
     class_weight: Any,
     rates: Callable[[Any], tuple[Any, NDArray[Any] | None]],
     random_state: np.random.RandomState,
-    watch: OnBatch,
+    on_batch: OnBatch,
 ) -> tuple[TrainingRows, NDArray[Any] | None]:
     """Return the rows of files on disk, and their groups; names refer to columns there.
 
-    An iterator has its own labels and weights, and `target` is None then. `watch` is called after every batch.
+    An iterator has its own labels and weights, and `target` is None then. `on_batch` is called after every batch.
     """
     if callable(getattr(source, "next", None)):
         others = (target, weight, domain, groups)
         rows = _iterated_rows(source, others, class_weight, rates, random_state)
-        return replace(rows, X=replace(rows.X, watch=watch)), None
+        return replace(rows, X=replace(rows.X, on_batch=on_batch)), None
     names = {"y": target, "sample_weight": weight, "sample_domain": domain, "groups": groups}
     for name, value in names.items():
         if value is not None and not isinstance(value, str):
@@ -53,7 +53,7 @@ def stored_rows(
     if target == weight:
         raise ValueError(f"column {target!r} cannot be both y and sample_weight")
     table = ParquetTable.open(source, {c for c in names.values() if c is not None})
-    table = replace(table, codes=_codes(table), watch=watch)
+    table = replace(table, codes=_codes(table), on_batch=on_batch)
     warn_of_columns(table.large_integers())
     y = _column(table, target)
     given = None if weight is None else _numbers(table, weight)

@@ -41,7 +41,7 @@ class StoredTable(Table):
     features: list[str]
     cache: Cache  # shared by all tables with these rows or a part of them
     keep: NDArray[np.bool_] | None
-    watch: OnBatch
+    on_batch: OnBatch
     in_memory: ClassVar[bool] = False
 
     @property
@@ -75,7 +75,7 @@ class StoredTable(Table):
             self._refuse_infinity(block, columns)
             if len(block):
                 yield block
-                self.watch(purpose, done, total)
+                self.on_batch(purpose, done, total)
 
     def names_of(self, columns: Columns) -> list[str]:
         """Return the names of some features."""

@@ -86,7 +86,7 @@ def fit_on_workers(
                 train, held[address], order, rank, workers=[address], allow_other_workers=False,
                 pure=False, retries=0, key=f"{fit}-{rank}",
             )  # fmt: skip
-        return _checked(_watched(client, fit, futures, timeout))
+        return _checked(_outcomes_of(client, fit, futures, timeout))
     finally:
         _end(client, fit, futures, workers[0])
 
@@ -94,8 +94,8 @@ def fit_on_workers(
 def _placed(client: Client, rows: dict[str, Any]) -> dict[str, list[Future]]:
     """Return the partitions on every worker that holds some, computed there."""
     training = {n: v for n, v in rows.items() if not n.endswith("_val")}
-    watching = {n: v for n, v in rows.items() if n.endswith("_val")}
-    futures = loaded(client, training) + (loaded(client, watching) if watching else [])
+    validation = {n: v for n, v in rows.items() if n.endswith("_val")}
+    futures = loaded(client, training) + (loaded(client, validation) if validation else [])
     where = client.who_has(futures)
     held: dict[str, list[Future]] = defaultdict(list)
     for future in futures:
@@ -124,7 +124,7 @@ def _computed(client: Client, parts: list[Any]) -> list[Future]:
     return futures
 
 
-def _watched(
+def _outcomes_of(
     client: Client, fit: str, futures: dict[str, Future], timeout: int
 ) -> dict[str, Outcome]:
     """Return the outcomes of all workers, or raise an error that names the workers without one.

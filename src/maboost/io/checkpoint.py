@@ -180,7 +180,9 @@ class Checkpoint:
             return
         name, was, now = changed[0]
         what: str | Message | None = _ROWS.get(name)
-        if what is not None:  # the weights of rows follow from the flip rates too
+        if (
+            what is not None
+        ):  # reported first, since the weights of rows also follow from the flip rates
             old_rates = {k: v for k, v in stored.parameters.items() if k == "flip_rates"}
             what = parameter_changes(old_rates, self.parameters) or what
         if what is None and name != "booster":
@@ -188,9 +190,9 @@ class Checkpoint:
         raise self._of_another_fit(what or change_message(name, was, now))
 
     def _of_another_fit(self, what: str | Message) -> CheckpointError:
-        told = what if len(str(what)) <= _LONGEST else shortened(str(what), _LONGEST)
+        change = what if len(str(what)) <= _LONGEST else shortened(str(what), _LONGEST)
         path = Setting("checkpoint", self.path)
-        return CheckpointError(path, " is of another fit: ", told, ". ", *_ADVICE)
+        return CheckpointError(path, " is of another fit: ", change, ". ", *_ADVICE)
 
     def _repeat(self, stored: Rounds) -> None:
         """Repeat the rounds of a checkpoint, and continue after them."""
@@ -441,7 +443,7 @@ def _naming(path: str) -> Iterator[None]:
     except ModelFormatError as error:
         reason = str(error).replace("model file", "checkpoint")
         raise CheckpointError(
-            Setting("checkpoint", path), f" cannot be used: {told}. Remove it, or set ",
+            Setting("checkpoint", path), f" cannot be used: {reason}. Remove it, or set ",
             Setting("resume", False), ", to begin anew",
         ) from None  # fmt: skip
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Errors and warnings that name parameters, so that a front end can tell them by the names of its own options."""
+"""Errors and warnings that name parameters, so that a front end can replace these by its own options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_VALUE = object()
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter in a message, with its value or without.
+    """A parameter in a message, with its value if it has one.
 
     >>> str(Setting("learning_rate", 2.0)), str(Setting("learning_rate"))
     ('learning_rate=2.0', 'learning_rate')
@@ -33,7 +33,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do about it, for users of Python; `name` says which advice it is.
+    """A remedy in a message, for users of Python; `name` identifies it for other front ends.
 
     >>> str(Advice("validation rows", "give X_val and y_val"))
     'give X_val and y_val'
@@ -47,7 +47,7 @@ class Advice:
 
 
 class Message:
-    """A text of several parts, of which some name parameters.
+    """A text of several parts, some of which name parameters.
 
     >>> message = Message(Setting("n_estimators", 2), " is less than 3")
     >>> str(message)
@@ -63,7 +63,7 @@ class Message:
         return self.with_names(str)
 
     def with_names(self, named: Callable[[Setting | Advice], str]) -> str:
-        """Return the text in which `named` says what stands for each parameter and each advice."""
+        """Return the text with ``named(part)`` in place of each parameter and each advice."""
         texts = []
         for part in self.parts:
             if isinstance(part, Message):
@@ -83,8 +83,8 @@ class Message:
         return found
 
 
-class _Told(Exception):
-    """What errors and warnings of several parts share."""
+class _WithMessage(Exception):
+    """The base class of errors and warnings whose text has several parts."""
 
     def __init__(self, *parts: str | Setting | Advice | Message) -> None:
         self.message = Message(*parts)
@@ -100,7 +100,7 @@ class _Told(Exception):
         return settings[0].name if settings else None
 
 
-class ParameterError(_Told, ValueError):
+class ParameterError(_WithMessage, ValueError):
     """An error about parameters, in parts.
 
     >>> error = ParameterError(Setting("tol", -1.0), " must be at least 0")
@@ -109,7 +109,7 @@ class ParameterError(_Told, ValueError):
     """
 
 
-class ParameterWarning(_Told, UserWarning):
+class ParameterWarning(_WithMessage, UserWarning):
     """A warning about parameters, in parts.
 
     >>> str(ParameterWarning(Setting("tol", 0.5), " is large"))
