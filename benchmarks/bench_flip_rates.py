@@ -32,7 +32,8 @@ CLEAN, AS_IS = "clean labels", "as is"
 KNOWN, LOW, HIGH, TRUSTED = "known", "25 % too low", "25 % too high", "trusted rows"
 
 Rates = Any  # what `flip_rates` takes
-Method = Callable[[pd.DataFrame, np.ndarray, list[Rates], int, pd.DataFrame], list[np.ndarray]]
+Predictions = list[np.ndarray | None]  # None where the rates are refused
+Method = Callable[[pd.DataFrame, np.ndarray, list[Rates], int, pd.DataFrame], Predictions]
 
 
 def lightgbm_model(seed: int, trees: int = 500) -> lightgbm.LGBMClassifier:
@@ -60,7 +61,7 @@ def peer(
 
 def by_weights(
     X: pd.DataFrame, y: np.ndarray, rates: list[Rates], seed: int, X_test: pd.DataFrame
-) -> list[np.ndarray]:
+) -> Predictions:
     """Under these weights a probability above a half means the true class."""
     weights = [None if rate is None else label_weights(y, rate) for rate in rates]
     return [peer(X, y, seed, weight).predict(X_test) for weight in weights]
@@ -68,7 +69,7 @@ def by_weights(
 
 def by_probabilities(
     X: pd.DataFrame, y: np.ndarray, rates: list[Rates], seed: int, X_test: pd.DataFrame
-) -> list[np.ndarray]:
+) -> Predictions:
     """One fit, the predictions of which are corrected."""
     q = peer(X, y, seed).predict_proba(X_test)[:, 1]
     return [(q if rate is None else corrected_probabilities(q, rate)) > 0.5 for rate in rates]
@@ -79,11 +80,17 @@ def by_booster(name: str) -> Method:
 
     def predict(
         X: pd.DataFrame, y: np.ndarray, rates: list[Rates], seed: int, X_test: pd.DataFrame
-    ) -> list[np.ndarray]:
-        booster = getattr(maboost, name)
-        return [
-            booster(random_state=seed, flip_rates=rate).fit(X, y).predict(X_test) for rate in rates
-        ]
+    ) -> Predictions:
+        found: Predictions = []
+        for rate in rates:
+            model = getattr(maboost, name)(random_state=seed, flip_rates=rate)
+            try:
+                found.append(model.fit(X, y).predict(X_test))
+            except ValueError as error:
+                if "flip_rates do not fit the labels" not in str(error):
+                    raise
+                found.append(None)
+        return found
 
     return predict
 
@@ -131,7 +138,8 @@ def cell(
         predictions = predict(X_train, y[train], [None], seed, X_test)
         predictions += predict(X_train, given, list(rates.values()), seed, X_test)
         for condition, predicted in zip([CLEAN, *rates], predictions, strict=True):
-            found[f"{name} | {condition}"] = 100.0 * np.mean(predicted != y_test)
+            error = np.nan if predicted is None else 100.0 * np.mean(predicted != y_test)
+            found[f"{name} | {condition}"] = error
     return found
 
 
@@ -159,19 +167,28 @@ def lines(found: pd.DataFrame) -> list[str]:
     names = dict.fromkeys(column.split(" | ")[0] for column in found if " | " in column)
     text: list[str] = []
     for name in names:
-        cells = found.groupby(["table", "share", "class"], sort=False)[
-            [f"{name} | {condition}" for condition in conditions]
-        ].mean()
+        columns = [f"{name} | {condition}" for condition in conditions]
+        grouped = found.groupby(["table", "share", "class"], sort=False)[columns]
+        cells = grouped.agg(lambda errors: errors.mean(skipna=False))
+        refused = grouped.agg(lambda errors: errors.isna().sum())
         text += ["", f"## {name}", "", "| table | flipped | " + " | ".join(conditions) + " |"]
         text.append("|---" * (len(conditions) + 2) + "|")
-        for (table, share, flipped), errors in cells.iterrows():
-            row = " | ".join(f"{error:.1f}" for error in errors)
+        for key, errors in cells.iterrows():
+            table, share, flipped = key
+            row = " | ".join(
+                f"refused in {n} of {len(found['split'].unique())}" if n else f"{error:.1f}"
+                for error, n in zip(errors, refused.loc[key], strict=True)
+            )
             text.append(f"| {table} | {share:.0%} of class {flipped} | {row} |")
-        mean = cells.mean()
-        text.append("| **mean** | | " + " | ".join(f"**{error:.1f}**" for error in mean) + " |")
-        gain = mean.iloc[1] - mean.iloc[2:]
-        kept = " | ".join(f"{share:.0%}" for share in gain / gain.iloc[0])
-        text.append(f"| gain kept | | | | {kept} |")
+        used = cells.notna()
+        mean = [
+            f"**{cells[c].mean():.1f}**" + ("" if used[c].all() else f" (of {used[c].sum()})")
+            for c in columns
+        ]
+        text.append("| **mean** | | " + " | ".join(mean) + " |")
+        gain = cells[columns[2:]].rsub(cells[columns[1]], axis=0)
+        kept = [f"{gain[c].mean() / gain.loc[used[c], columns[2]].mean():.0%}" for c in columns[2:]]
+        text.append("| gain kept | | | | " + " | ".join(kept) + " |")
     rates = ["rate of the flipped class", "rate of the other class"]
     text += [
         "",
@@ -210,7 +227,8 @@ def main() -> None:
         "`benchmarks/bench_flip_rates.py`.",
         "",
         f"Errors on clean test labels, in percent, mean over {options.splits} splits; {options.rows:,} training rows. "
-        "*Clean labels* and *as is* use no rates. *Trusted rows* estimates both rates from "
+        "*Clean labels* and *as is* use no rates. *Refused* are rates that leave a class a share below 0 in some splits; means "
+        "leave such cells out and say of how many they are. *Trusted rows* estimates both rates from "
         f"{options.trusted} further rows with true labels. *Gain kept* compares the mean gain with that of the known "
         "rates.",
         *lines(found),

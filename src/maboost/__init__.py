@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SmoothBoostClassifier,
         SparseBoostClassifier,
     )
+    from maboost.estimators.error_limits import ErrorLimitWarning
     from maboost.io.checkpoint import CheckpointError
     from maboost.io.model_file import ModelFormatError, load_model
     from maboost.report import write_report
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointError",
     "CombinedBoostClassifier",
+    "ErrorLimitWarning",
     "HistTreeClassifier",
     "MABoostClassifier",
     "MadaBoostClassifier",
@@ -44,6 +46,7 @@ __all__ = [
 
 _MODULE_OF = {  # the module of each public name but the classifiers, imported when the name is first used
     "CheckpointError": "maboost.io.checkpoint",
+    "ErrorLimitWarning": "maboost.estimators.error_limits",
     "ModelFormatError": "maboost.io.model_file",
     "certify": "maboost.certification",
     "load_model": "maboost.io.model_file",

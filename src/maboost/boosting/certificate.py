@@ -460,19 +460,23 @@ class Certificate:
         """An upper bound on the distance of the soft margin from the best: `best_margin_bound - soft_margin`."""
         return self.best_margin_bound - self.soft_margin
 
-    def rounds_needed(self, target_error: float) -> int | None:
+    def rounds_needed(self, target_error: float, group: Any = None) -> int | None:
         """Return the rounds still needed to certify `target_error` if every round gains as much as the last.
 
-        None if the domain's floor or a last gain of zero makes it unreachable.
+        With `group`, a name in `groups`, the error is that on this data source. None if the domain's floor, the limit of
+        the source or a last gain of zero makes it unreachable.
         """
-        if self.error_bound <= target_error:
+        its = None if group is None else self.groups[group]
+        if (self.error_bound if its is None else its.error_bound) <= target_error:
             return 0
-        if target_error < self.floor or not self.last_gain > 0.0 or self.bound is None:
+        if not self.last_gain > 0.0 or self.bound is None:
             return None
         bound = self.bound
 
         def reached(rounds: int) -> bool:
             gain = self.gain + rounds * self.last_gain
+            if its is not None:
+                return bound.of_group(gain, its.share, its.limit, its.mass) <= target_error
             return bound(gain, self.penalty + rounds * self.last_penalty) <= target_error
 
         longest = 10**12

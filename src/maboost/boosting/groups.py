@@ -26,6 +26,8 @@ class Groups:
         Names of the groups of all shards.
     members : integer array of shape (n_rows,)
         The index of each row's group among the names.
+    capped : bool, default=False
+        Whether rows of some group, on any shard, have caps. A run then records the largest densities.
 
     Examples
     --------
@@ -36,8 +38,11 @@ class Groups:
     {'trusted': 0.5, 'scraped': 0.0}
     """
 
-    def __init__(self, names: Sequence[Any], members: NDArray[np.integer]) -> None:
+    def __init__(
+        self, names: Sequence[Any], members: NDArray[np.integer], capped: bool = False
+    ) -> None:
         self.names = list(names)
+        self.capped = capped
         codes = members.astype("u2" if len(self.names) <= 1 << 16 else "u4")
         self._coded = LeafCodes(np.zeros(len(self.names)), codes)
         self._known: tuple[BaseMeasure, Array, Array] | None = None
@@ -55,6 +60,12 @@ class Groups:
         _, factors, wholes = self._known
         wrongs = self._masses(np.where(wrong, factors[self._coded.codes], 0.0), measure)
         return dict(zip(self.names, (wrongs / wholes).tolist(), strict=True))
+
+    def largest(self, density: Array, measure: BaseMeasure) -> Array:
+        """The largest density of a row of each, over all shards; `density` is that of each row."""
+        found = np.zeros(len(self.names))
+        np.maximum.at(found, self._coded.codes, density)
+        return measure.comm.allreduce(found, "max")
 
     def _shares(self, measure: BaseMeasure) -> Array:
         codes, count = self._coded.codes, len(self.names)

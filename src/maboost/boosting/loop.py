@@ -53,7 +53,7 @@ class Run:
         The seeds of the learners.
     validation : Validation, optional
     groups : Groups, optional
-        Groups whose errors are recorded every round.
+        Whose errors are recorded every round, and whose largest densities where some have caps.
     row_hashes : array of shape (n_rows,), optional
         Numbers in [0, 1) from the content of each row, if the booster samples rows.
 
@@ -117,6 +117,7 @@ class Run:
         self.margin_bound = MarginBound.of(booster.ascent, measure)
         self.votes = Votes(game, measure.threads)
         self.weight_sum, self.margin_sum = np.zeros(measure.rows), np.zeros(measure.rows)
+        self.largest_densities = np.zeros(len(groups.names) if groups is not None else 0)
         self.totals = Totals()
         self.error = 1.0  # error over pairs, of the ensemble so far
         self.last_edge: float | None = None
@@ -129,7 +130,7 @@ class Run:
 
     _KEPT = (
         "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "exact", "held", "ended",
-        "sample_numbers",
+        "sample_numbers", "largest_densities",
     )  # fmt: skip
 
     @property
@@ -141,6 +142,13 @@ class Run:
     def gain(self) -> float:
         """The total gain G."""
         return self.totals.gain
+
+    @property
+    def densities_by_group(self) -> dict[Any, float]:
+        """The largest density that a row of each group had so far; empty where no group has caps."""
+        if self.groups is None or not self.groups.capped:
+            return {}
+        return dict(zip(self.groups.names, self.largest_densities.tolist(), strict=True))
 
     @property
     def total_step(self) -> float:
@@ -275,6 +283,9 @@ class Run:
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)
+            if self.groups.capped:
+                now = self.groups.largest(measure.row_means(self.state.density), measure)
+                self.largest_densities = np.maximum(self.largest_densities, now)
         record = self._record(found, settled, step.size, moved.gain, l1, val_error, began)
         return Round(found.hypothesis, record, group_errors)
 

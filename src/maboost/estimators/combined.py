@@ -259,7 +259,9 @@ class CombinedBoostClassifier(BoostingClassifier):
         sources = rows.of_kept(sample_domain, "sample_domain")
         distinct = distinct_sources(sources, rows.comm)
         members = np.searchsorted(distinct, sources)
-        groups = Groups(distinct.tolist(), members)
+        named = distinct.tolist()
+        capped = any(limits.get(name) is not None for name in named)
+        groups = Groups(named, members, capped)
         masses = self._masses(groups.names)
         primary = bool(masses) and self.error_limits is None
         for name in groups.names:

@@ -42,6 +42,7 @@ from maboost.estimators.control import (
     parameter_changes,
 )
 from maboost.estimators.cross_fit import classes_among, cross_fitted_votes
+from maboost.estimators.error_limits import warn_of_limits
 from maboost.estimators.suspects import Evidence, Suspicion
 from maboost.estimators.voting import Voting
 from maboost.learners.base import WeakLearner
@@ -171,7 +172,9 @@ class Fitting(Voting):
                 "history": self.history_,
                 "seed": self.__dict__.get("_seed"),
             }
+        over = run.ended is not None
         self._finish(run, rows, reason)
+        warn_of_limits(self.certificate_, run.densities_by_group, over, stacklevel=6)
         return self
 
     def _stops_early(self, rows: TrainingRows, validation: Validation | None) -> bool:

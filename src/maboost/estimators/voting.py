@@ -207,13 +207,14 @@ class Voting:
     def suspect_labels(self, cv: int | Literal["auto"] | None = "auto") -> Any:
         """Return the training rows ordered by suspicion, rows whose labels look wrong first.
 
-        The model cannot judge the labels it was fitted on, so the rows are cross-fitted: the booster is fitted
-        `cv` more times, each time without a part of the rows, and each row is judged by the fit without it.
-        That takes about cv - 1 times the time of the fit. Rows of equal content are in the same part.
+        The model cannot judge labels it was fitted on, so the rows are cross-fitted: they are split into `cv` parts,
+        twice, and each row is judged by two boosters that were fitted without its part. That takes about
+        2 (cv - 1) times the time of the fit. Rows of equal content are in one part. The number of rounds and
+        the probabilities follow from the votes of these boosters by maximum likelihood of the given labels
+        (:func:`maboost.boosting.calibration.calibrated`).
 
         With `flip_rates` a label gets the probability that it is wrong, and their sum is the expected number
-        of wrong labels. With two classes these probabilities are calibrated on the cross-fitted votes: a scale and an
-        offset are fitted by maximum likelihood of the given labels. Without them labels are ranked by their probability, less the mean of their
+        of wrong labels. Without them labels are ranked by their probability, less the mean of their
         class; the probabilities then rest on rates that assume that the classes do not overlap, and are too large
         where they do.
 
