@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import average_precision_score
 
 from maboost import CombinedBoostClassifier, MABoostClassifier, SmoothBoostClassifier
 from maboost.estimators import fitting
@@ -121,6 +122,17 @@ def test_the_summary_says_the_number():
     )
     unknown = booster().fit(X, given).suspect_labels()
     assert "not known without flip rates" in unknown.attrs["summary"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_too_many_rounds_do_not_spoil_the_ranking(seed):
+    X, true, given = population(SYMMETRIC, rows=1500, seed=seed)
+    precision = []
+    for rounds in (40, 160):
+        model = booster(flip_rates=0.2, n_estimators=rounds)
+        table = in_order(model.fit(X, given).suspect_labels())
+        precision.append(average_precision_score(true != given, table["probability_wrong"]))
+    assert precision[1] > precision[0] - 0.02
 
 
 @pytest.mark.parametrize("rates", [None, {1: 0.4}])
