@@ -118,7 +118,24 @@ def test_values_of_many_sums_are_those_of_each(count, bound, seed):
     high[:20] = rng.integers(2**51, 2**54, 20) << rng.integers(0, 9, 20)
     low[:20] = rng.integers(-1, 2, 20)
     singly = [grid.value(*pair) for pair in zip(high.tolist(), low.tolist(), strict=True)]
-    np.testing.assert_array_equal(grid.values(high, low), singly)
+    np.testing.assert_array_equal(grid.values(np.column_stack([high, low])), singly)
+
+
+@given(count=st.integers(1, 2**40), bound=st.floats(1e-300, 1e300), seed=seeds)
+@examples(100)
+def test_values_halfway_between_two_floats_are_rounded_to_even(count, bound, seed):
+    """Numbers of 54 bits, wherever in the two parts of a sum these bits are."""
+    rng, grid = np.random.default_rng(seed), fixed_point(bound, count)
+    unit = int(grid.low)
+    last = unit.bit_length() - 1 + 61 - 54
+    totals = [
+        (int(odd) | 1) << int(place)
+        for odd, place in zip(rng.integers(2**53, 2**54, 60), rng.integers(0, last, 60), strict=True)
+    ]
+    totals[::2] = [-total for total in totals[::2]]
+    pairs = np.array([divmod(total, unit) for total in totals])
+    singly = [grid.value(*pair) for pair in pairs.tolist()]
+    np.testing.assert_array_equal(grid.values(pairs), singly)
 
 
 def test_integers_and_strides_are_accepted():

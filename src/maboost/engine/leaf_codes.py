@@ -28,8 +28,7 @@ Integers = NDArray[np.int64]
 
 _STRIP = 512  # entries whose terms stay in the first-level cache
 _LEAST = 1 << 12  # entries of a chunk
-_MANY = 64  # number of sums from which converting all at once is faster
-_WIDE = 1 << 12  # number of codes from which a table for each thread costs more than it saves
+_WIDE = 1 << 12  # codes from which on a table for each thread costs more than it saves
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -126,17 +125,6 @@ def mass_grid(measure: BaseMeasure, total: float = 1.0) -> FixedPoint:
     return fixed_point(2.0 * total, measure.count)
 
 
-def values_on(grid: FixedPoint, pairs: Integers) -> Array:
-    """Return the values of pairs of fixed-point sums; most codes may be unused."""
-    found = np.zeros(len(pairs))
-    held = np.flatnonzero(pairs.any(axis=1))
-    if held.size > _MANY:
-        found[held] = grid.values(*pairs[held].T)
-    else:
-        found[held] = [grid.value(*pair) for pair in pairs[held].tolist()]
-    return found
-
-
 @dataclass(frozen=True)
 class LeafCodes:
     """A direction as ``values[codes]``.
@@ -184,7 +172,7 @@ class LeafCodes:
         grid, base = mass_grid(measure, total), measure.base(slice(None))
         sums = measure.threads.run(_masses_by_code, density, base, self.codes, grid[:3], self.count)
         pairs = measure.comm.allreduce(sums.reshape(-1), "sum").reshape(-1, 2)
-        found = values_on(grid, pairs)
+        found = grid.values(pairs)
         self._known[:] = [(density, found)]
         return found
 
@@ -195,7 +183,7 @@ class LeafCodes:
             masses > 0.0
         )  # an unused code may have a value so large that the others would underflow
         masses, x = masses[held], factor * self.values[held]
-        top = float(np.max(x))
+        top = float(np.maximum.reduce(x))
         return top + math.log(math.fsum(masses * exponentials(x - top)))
 
 

@@ -65,6 +65,26 @@ def fold(values, first, second, low):
     return total_high, total_low
 
 
+@kernel
+def _values_of(pairs, unit, exponent):
+    """The floats nearest to (high * unit + low) * 2^exponent, by 64-bit integers; `unit` is a power of two."""
+    bits = math.frexp(unit)[1] - 1
+    mask, found = (np.int64(1) << bits) - 1, np.empty(pairs.shape[0])
+    for i in range(found.size):
+        high, low = pairs[i, 0] + (pairs[i, 1] >> bits), pairs[i, 1] & mask
+        sign = 1.0
+        if high < 0:
+            sign, high = -1.0, -high - np.int64(low > 0)
+            low = (mask + 1 - low) & mask
+        # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+        length = math.frexp(float(high))[1]  # of the high part; or one more
+        out = bits - min(62 - length, bits)
+        left_out = (low & ((np.int64(1) << out) - 1)) > 0
+        whole = (high << (bits - out)) | (low >> out) | np.int64(left_out)
+        found[i] = math.ldexp(sign * float(whole), exponent + out)
+    return found
+
+
 class FixedPoint(NamedTuple):
     """The scale of a reproducible sum: powers of two as factors, and the exponent of the last bit."""
 
@@ -90,21 +110,9 @@ class FixedPoint(NamedTuple):
         except OverflowError:
             return math.copysign(math.inf, total)
 
-    def values(self, high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the values of many pairs of sums."""
-        bits = int(self.low).bit_length() - 1
-        high, low = high + (low >> bits), low & ((1 << bits) - 1)
-        negative, some = high < 0, low > 0
-        high = np.where(negative, -high - some, high)
-        low = np.where(negative & some, (1 << bits) - low, low)
-        # 62 bits, the last of which says whether lower bits were dropped, so that halves round correctly
-        length = np.frexp(high.astype(np.float64))[1]  # of the high part; or one more
-        out = bits - np.minimum(62 - length, bits)
-        left_out = (low & ((1 << out) - 1)) > 0
-        whole = (high << (bits - out)) | (low >> out) | left_out
-        with np.errstate(over="ignore"):
-            floats = np.where(negative, -whole, whole).astype(np.float64)
-            found: NDArray[np.float64] = np.ldexp(floats, self.exponent + out)
+    def values(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Those of many pairs of sums, an array of shape (n, 2)."""
+        found: NDArray[np.float64] = _values_of(pairs, self.low, self.exponent)
         return found
 
 
