@@ -12,6 +12,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -202,14 +203,19 @@ class ErrorBound:
         absolute gains and penalties. In a ball of radius :math:`\rho` an error in the divergence of a projection counts
         times its multiplier, which is at most the range of the dual point over :math:`\rho`.
         """
-        zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
-        slope = float(self.regularizer.grad(np.array([1.0]))[0])
-        largest = abs(zero) + abs(one) + abs(slope) + 2.0 * totals.steps
+        largest = self._at_start + 2.0 * totals.steps
         added = totals.magnitude + totals.penalty
         largest = largest * (1.0 + added) if self.potential else largest + added
         largest *= 1.0 + 1.0 / self.radius
         every_round: float = totals.rounds * (_PER_ROUND + _PER_VALUE * largest)
         return every_round + _PER_STEP * totals.steps
+
+    @cached_property
+    def _at_start(self) -> float:
+        """The magnitudes of phi(0), phi(1) and phi'(1) together."""
+        zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
+        slope = float(self.regularizer.grad(np.array([1.0]))[0])
+        return abs(zero) + abs(one) + abs(slope)
 
     def certified(self, totals: Totals) -> float:
         """Return the total gain, rounded down by its rounding error."""

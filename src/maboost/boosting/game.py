@@ -91,16 +91,17 @@ class Game:
     def coded_loss(self, answers: Array, leaves: NDArray[np.int32], threads: Threads) -> LeafCodes:
         """Return the loss of a hypothesis that answers ``answers[leaves]``, as codes."""
         if answers.ndim == 1:
-            values = np.column_stack([answers, -answers])
+            values = np.array([answers, -answers]).T
         else:
             classes = np.arange(self.n_classes)
             wrong = np.array([np.delete(classes, label) for label in classes])
             values = answers[:, wrong] - answers[:, :, None]
-        low, high = float(values.min()), float(values.max())
+        flat = values.reshape(-1)
+        low, high = float(np.minimum.reduce(flat)), float(np.maximum.reduce(flat))
         if not (low >= -1.0 - 1e-9 and high <= 1.0 + 1e-9):
             raise ValueError(f"a tree loses between {low!r} and {high!r}, outside [-1, 1]")
         codes = leaf_codes(leaves, self.small_labels, self.n_classes, values.size, threads)
-        return LeafCodes(values.reshape(-1), codes)
+        return LeafCodes(flat, codes)
 
     @cached_property
     def small_labels(self) -> NDArray[np.unsignedinteger]:

@@ -99,10 +99,12 @@ class Limits(NamedTuple):
     bound: float
     grid: FixedPoint
 
-    def values(self, sums: list[int]) -> list[float]:
-        """Return the values of two sums in two parts, and of three sums in their high part alone."""
-        coarse = [self.grid.value(high, 0) for high in sums[4:7]]
-        return [self.grid.value(*sums[:2]), self.grid.value(*sums[2:4]), *coarse]
+    def values(self, sums: NDArray[np.int64]) -> list[float]:
+        """The numbers of two sums in two parts, and of three whose high part is known."""
+        pairs = np.zeros((5, 2), dtype=np.int64)
+        pairs[:2], pairs[2:, 0] = sums[:4].reshape(2, 2), sums[4:7]
+        found: list[float] = self.grid.values(pairs).tolist()
+        return found
 
 
 class CompiledEngine:
@@ -116,16 +118,13 @@ class CompiledEngine:
         self.ascent = ascent
         self.measure = measure
         self._arrays: list[Array] = []
-        self._taken: list[Array] = []
+        self._spare: list[Array] = []
 
     def array(self) -> Array:
-        """Return an array of one number an entry that neither the state nor this move uses."""
-        for array in self._arrays:
-            if not any(array is taken for taken in self._taken):
-                self._taken.append(array)
-                return array
+        """Return room for a number an entry that belongs neither to the state nor to this move."""
+        if self._spare:
+            return self._spare.pop()
         self._arrays.append(np.empty(self.measure.entries.size))
-        self._taken.append(self._arrays[-1])
         return self._arrays[-1]
 
     def start(self) -> AscentState:
@@ -164,7 +163,10 @@ class CompiledEngine:
         guess: float | None = None,
     ) -> Moved:
         self.ascent.check_l1(l1)
-        self._taken = [state.theta, state.density]
+        self._spare = []
+        for array in self._arrays:
+            if array is not state.theta and array is not state.density:
+                self._spare.append(array)
         expected = self.expected_shift(state, direction, step, guess)
         shift, near = 0.0, expected
         if expected is not None and abs(expected) <= _FAR:

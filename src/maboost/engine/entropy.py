@@ -47,7 +47,7 @@ from maboost.runtime.exponential import exponentials, exponentials_into
 from maboost.runtime.kernels import kernel
 from maboost.runtime.messages import pooled
 from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slots
-from maboost.runtime.selection import list_marked, marked_entries, marks_for
+from maboost.runtime.selection import list_marked, marked_codes, marked_entries, marks_for
 
 __all__ = ["EntropyEngine", "project_entropy_onto"]
 
@@ -276,15 +276,12 @@ def _near_caps(team, density, base, caps, codes, limits, scale):
         team, chunks, _near, (density, base, caps, codes, limits, scale, size, marks, counts, sums)
     )
     rows = list_marked(team, marks, counts, size)
-    theirs = np.empty(rows.size, dtype=codes.dtype)
-    for j in range(rows.size):
-        theirs[j] = codes[rows[j]]
     by_code = np.zeros((limits.size, 2), dtype=np.int64)
     for slot in range(sums.shape[0]):
         for k in range(limits.size):
             by_code[k, 0] += sums[slot, k, 0]
             by_code[k, 1] += sums[slot, k, 1]
-    return marked_entries(rows, density, base, caps), theirs, by_code
+    return marked_entries(team, rows, density, base, caps), marked_codes(team, rows, codes), by_code
 
 
 @kernel
@@ -382,7 +379,7 @@ def _classified(team, p, base, caps, s_low, s_high, scale):
         team, chunks, _classify, (p, base, caps, s_low, s_high, scale, size, marks, counts, sums)
     )
     rows = list_marked(team, marks, counts, size)
-    return folded_slots(sums)[:4], marked_entries(rows, p, base, caps)
+    return folded_slots(sums)[:4], marked_entries(team, rows, p, base, caps)
 
 
 @kernel
@@ -652,8 +649,8 @@ class EntropyMoments:
             here = threads.run(_entropy_moments, *start, limits.grid.factors)
         else:
             here = threads.run(entropy_moments_of_rows, self.width, *start, limits.grid[:3])
-        total = self.measure.comm.allreduce(here, "sum").tolist()
-        self.clipped = total[7] > 0
+        total = self.measure.comm.allreduce(here, "sum")
+        self.clipped = bool(total[7] > 0)
         return limits.values(total)
 
 
@@ -694,7 +691,8 @@ class NearCaps:
             self._others = np.array([free, free * values, free * values**2])
         else:
             near = comm.allreduce(near, "sum")
-        others, here = (self._others * factors).sum(axis=1).tolist(), limits.values(near.tolist())
+        others = np.add.reduce(self._others * factors, axis=1).tolist()
+        here = limits.values(near)
         others = [others[0], others[1], *others]
         return [a + b for a, b in zip(here, others, strict=True)]
 

@@ -239,7 +239,7 @@ def _classified(team, theta, base, caps, center, low, high, moment, mass):
     args = (theta, base, caps, center, low, high, moment, mass, size, marks, counts, sums)
     parallel_for(team, chunks, _classify, args)
     rows = list_marked(team, marks, counts, size)
-    return folded_slots(sums)[:6], marked_entries(rows, theta, base, caps)
+    return folded_slots(sums)[:6], marked_entries(team, rows, theta, base, caps)
 
 
 @kernel
@@ -491,8 +491,8 @@ class EuclideanMoments:
                 euclidean_moments_of_rows, self.width, *start, step, shift, base, limits.caps,
                 limits.bound, limits.grid[:3],
             )  # fmt: skip
-        total = self.measure.comm.allreduce(here, "sum").tolist()
-        self.clipped = total[7] > 0
+        total = self.measure.comm.allreduce(here, "sum")
+        self.clipped = bool(total[7] > 0)
         return limits.values(total)
 
 

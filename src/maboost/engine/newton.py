@@ -145,7 +145,7 @@ def reach_of(direction: Direction, measure: BaseMeasure) -> float:
     The losses of trees with many classes are small, and their steps long.
     """
     if isinstance(direction, LeafCodes):
-        return max(float(np.abs(direction.values).max()), 1e-300)
+        return max(float(np.maximum.reduce(np.abs(direction.values))), 1e-300)
     low, high = measure.extent(direction)
     return max(-low, high, 1e-300)
 
@@ -176,13 +176,13 @@ def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
     masses, d = coded.masses(s.state.density, s.measure, s.state.mass), coded.values
     held = masses > 0.0
     masses, d, reach = masses[held], d[held], reach_of(coded, s.measure)
-    if not (d > 0.0).any():
+    top, longest = np.maximum.reduce(d), 2.0 / reach
+    if not top > 0.0:
         return None
-    powers = np.array([masses, masses * d, masses * d * d])
-    below, longest = d - d.max(), 2.0 / reach
-    step, last = math.atanh(min(s.edge, 0.9)), math.inf  # exact if all answers are votes
+    powers, below = np.array([masses, masses * d, masses * d * d]), d - top
+    step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
-        mass, loss, square = (powers * exponentials(step * below)).sum(axis=1).tolist()
+        mass, loss, square = np.add.reduce(powers * exponentials(step * below), axis=1).tolist()
         loss /= mass
         spread = square / mass - loss * loss
         if not spread > 0.0:

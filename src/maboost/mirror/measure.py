@@ -61,7 +61,9 @@ class BaseMeasure:
     Attributes
     ----------
     count : int
-        The number of entries over all shards.
+        Entries over all shards.
+    grid : WideGrid
+        The grid of :meth:`integrals_of`.
     largest : float
         The largest measure of an entry over all shards.
     smallest_row : float
@@ -98,6 +100,7 @@ class BaseMeasure:
         self.count = int(
             self.comm.allreduce(np.array([self.rows * width], dtype=np.int64), "sum")[0]
         )
+        self.grid = WideGrid.of(self.count)
         self.largest = self.maximum(self.rows_base) / width
         self.smallest_row = self.minimum(self.rows_base)
         self.alike = self.smallest_row / width == self.largest
@@ -209,11 +212,6 @@ class BaseMeasure:
         found = self.unfolded(self.comm.allreduce(sums.reshape(-1), "sum"))
         # None: a value is huge or not finite, so use the method that finds the largest value first
         return self.integrals(every) if found is None else found
-
-    @property
-    def grid(self) -> WideGrid:
-        """The grid of such sums."""
-        return WideGrid.of(self.count)
 
     def unfolded(self, total: NDArray[np.int64]) -> list[float] | None:
         """Return the values of such sums; None if a term does not fit the grid."""

@@ -8,9 +8,10 @@ from maboost.runtime.entries import value_at
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import chunks_of, parallel_for
 
-__all__ = ["list_marked", "marked_entries", "marks_for", "places_of_positive"]
+__all__ = ["list_marked", "marked_codes", "marked_entries", "marks_for", "places_of_positive"]
 
 _LEAST = 1 << 13  # entries of a chunk
+_LEAST_PICKED = 1 << 11  # marked entries of a chunk: they lie far apart
 
 
 @kernel
@@ -55,14 +56,35 @@ def list_marked(team, marks, counts, size):
 
 
 @kernel
-def marked_entries(rows, values, base, caps):
-    """Return the values, bases and caps of these entries, as the rows of a small array."""
-    found = np.empty((3, rows.size))
-    for j in range(rows.size):
+def _pick_entries(rows, values, base, caps, found, size, chunk, slot):
+    for j in range(chunk * size, min((chunk + 1) * size, rows.size)):
         i = rows[j]
         found[0, j] = values[i]
         found[1, j] = value_at(base, i)
         found[2, j] = value_at(caps, i)
+
+
+@kernel
+def marked_entries(team, rows, values, base, caps):
+    """These entries' values, bases and caps, as the rows of a small array."""
+    found = np.empty((3, rows.size))
+    chunks, size = chunks_of(team, rows.size, _LEAST_PICKED)
+    parallel_for(team, chunks, _pick_entries, (rows, values, base, caps, found, size))
+    return found
+
+
+@kernel
+def _pick_codes(rows, codes, found, size, chunk, slot):
+    for j in range(chunk * size, min((chunk + 1) * size, rows.size)):
+        found[j] = codes[rows[j]]
+
+
+@kernel
+def marked_codes(team, rows, codes):
+    """These entries' codes."""
+    found = np.empty(rows.size, dtype=codes.dtype)
+    chunks, size = chunks_of(team, rows.size, _LEAST_PICKED)
+    parallel_for(team, chunks, _pick_codes, (rows, codes, found, size))
     return found
 
 

@@ -163,7 +163,7 @@ def _classify(team, values, weights, low, high, weight_scale, moment_scale):
         (values, weights, low, high, weight_scale, moment_scale, size, marks, counts, sums),
     )
     rows = list_marked(team, marks, counts, size)
-    return folded_slots(sums)[:4], marked_entries(rows, values, weights, 0.0)
+    return folded_slots(sums)[:4], marked_entries(team, rows, values, weights, 0.0)
 
 
 @kernel
