@@ -37,7 +37,7 @@ from maboost import (
 )
 from maboost.io.container import KEY, MAX_HEADER, pack, unpack
 from maboost.io.model_file import _parts
-from maboost.mirror import CappedSimplex, Euclidean, FermiDirac
+from maboost.mirror import CappedSimplex, ChiSquareBall, Euclidean, FermiDirac, KLBall
 from maboost.mirror.steps import MaxMargin
 
 BOOSTERS = [
@@ -229,6 +229,8 @@ def test_a_slice_and_a_model_without_trees_round_trip(binary, tmp_path):
         {"regularizer": Euclidean(), "domain": CappedSimplex(5.0), "step": MaxMargin()},
         {"regularizer": FermiDirac(6.0), "step": "paper"},
         {"domain": CappedSimplex(np.where(np.arange(150) < 9, np.inf, 3.0)), "learning_rate": 0.5},
+        {"domain": KLBall(0.7)},
+        {"regularizer": Euclidean(), "domain": ChiSquareBall(0.7), "update": "lazy"},
         {"class_weight": {0: 1.0, 1: 2.5}, "random_state": 3, "tol": 0.0},
         {"estimator": HistTreeClassifier(2, monotonic_cst=np.array([1, 0, 0, -1]))},
         {"estimator": HistTreeClassifier(categorical_features=(True, False, False, False))},
