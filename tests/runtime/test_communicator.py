@@ -130,7 +130,9 @@ def test_values_halfway_between_two_floats_are_rounded_to_even(count, bound, see
     last = unit.bit_length() - 1 + 61 - 54
     totals = [
         (int(odd) | 1) << int(place)
-        for odd, place in zip(rng.integers(2**53, 2**54, 60), rng.integers(0, last, 60), strict=True)
+        for odd, place in zip(
+            rng.integers(2**53, 2**54, 60), rng.integers(0, last, 60), strict=True
+        )
     ]
     totals[::2] = [-total for total in totals[::2]]
     pairs = np.array([divmod(total, unit) for total in totals])

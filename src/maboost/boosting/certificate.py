@@ -215,7 +215,8 @@ class ErrorBound:
         """The magnitudes of phi(0), phi(1) and phi'(1) together."""
         zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
         slope = float(self.regularizer.grad(np.array([1.0]))[0])
-        return abs(zero) + abs(one) + abs(slope)
+        total: float = abs(zero) + abs(one) + abs(slope)
+        return total
 
     def certified(self, totals: Totals) -> float:
         """Return the total gain, rounded down by its rounding error."""

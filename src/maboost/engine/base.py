@@ -30,7 +30,9 @@ class PendingStep(NamedTuple):
     def rise(self) -> float:
         """The largest change of an entry, for a direction of leaf codes."""
         assert isinstance(self.direction, LeafCodes)
-        return self.step * (float(np.maximum.reduce(self.direction.values)) - self.less) - self.shift
+        return (
+            self.step * (float(np.maximum.reduce(self.direction.values)) - self.less) - self.shift
+        )
 
 
 class Potentials(NamedTuple):
