@@ -135,7 +135,7 @@ def calibrated(
     Parameters
     ----------
     votes : array of shape (n_rows,) or (n_rows, n_classes)
-        H: one number a row for two classes.
+        The votes H: one number for each row for two classes.
     labels : integer array of shape (n_rows,)
         Given classes.
     rates : array of shape (n_sources, n_classes, n_classes)

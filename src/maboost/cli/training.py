@@ -137,13 +137,13 @@ __all__ = ["train"]
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
-    help="Keep the state of training there: the same command, run again, goes on from it.",
+    help="Save the state of training there; the same command, run again, continues from it.",
 )
 @click.option("--checkpoint-every", type=int, metavar="ROUNDS", help="How often. [default: 10]")
 @click.option(
     "--resume/--no-resume",
     default=None,
-    help="Whether to go on from the checkpoint that is there, or begin anew. [default: go on]",
+    help="Whether to continue from an existing checkpoint, or start from the beginning. [default: continue]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")

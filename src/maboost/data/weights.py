@@ -215,7 +215,7 @@ def _rates_of_sources(flip_rates: Any, names: list[Any]) -> list[Any]:
     unknown = sorted(set(flip_rates) - set(names), key=str)
     if unknown:
         raise ParameterError(
-            Setting("flip_rates"), f" names {unknown[0]!r}, which is no source in ",
+            Setting("flip_rates"), f" names {unknown[0]!r}, which is not a source in ",
             Setting("sample_domain"), f"; the sources are {names!r}",
         )  # fmt: skip
     return [flip_rates[name] for name in names]

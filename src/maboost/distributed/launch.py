@@ -164,7 +164,7 @@ def _outcomes_of(
 
 
 _ADVICE = (
-    "; the cluster's logs may say why. With checkpoint=PATH a fit with resume=True goes on from its "
+    "; the cluster's logs may say why. With checkpoint=PATH a fit with resume=True continues from its "
     "last checkpoint"
 )
 

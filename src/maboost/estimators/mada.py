@@ -186,7 +186,7 @@ class _Stream:
         if len(known) != 2:
             raise ValueError(
                 f"fit_stream boosts two classes, got {known.tolist()[:5]!r}; name both by `classes` where "
-                "the first batch has not both"
+                "the first batch does not have both"
             )
         model.classes_ = known
 

@@ -460,6 +460,6 @@ def _check_place(path: str) -> None:
             Setting("checkpoint", path), f" lies in a folder that does not exist: {folder!r}"
         )
     if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-        raise ParameterError(Setting("checkpoint", path), " is no file: give the path of a file")
+        raise ParameterError(Setting("checkpoint", path), " is not a file: give the path of a file")
     with _naming(path), tempfile.TemporaryFile(dir=folder):
         pass

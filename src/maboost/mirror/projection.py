@@ -127,7 +127,7 @@ def project_generic(
     """
     if not domain.single_shift:
         raise ValueError(
-            f"project_generic knows caps on rows only, and {type(domain).__name__} has caps on sources or a "
+            f"project_generic supports caps on rows only, but {type(domain).__name__} has caps on sources or a "
             "largest divergence; use project"
         )
     caps, point = domain.row_caps(), regularizer.point

@@ -78,7 +78,7 @@ def transition_matrix(flip_rates: Any, classes: Any) -> Array:
         if unknown:
             raise ParameterError(
                 Setting("flip_rates"),
-                f" names {unknown[0]!r}, which is no class; the classes are {names!r}",
+                f" names {unknown[0]!r}, which is not a class; the classes are {names!r}",
             )
         T = spread_evenly([_rate(flip_rates.get(name, 0.0), name) for name in names])
     elif isinstance(flip_rates, Real) and not isinstance(flip_rates, bool):

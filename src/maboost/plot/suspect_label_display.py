@@ -61,7 +61,7 @@ class SuspectLabelsDisplay:
         Parameters
         ----------
         model : a fitted booster
-            One that still has its training rows; a loaded one has not.
+            A booster that still has its training rows, unlike a loaded one.
         ax : matplotlib axes, optional
         **kwargs
             As in :meth:`plot`.
