@@ -712,7 +712,7 @@ DAMAGES = [
         put("history", (0, 1), 0.25),
         "is of another fit: the hypothesis of round 1 had an edge of 0.25",
     ),
-    (put("history", (1, 2), 0.25), "is of another fit: round 2 went"),
+    (put("history", (1, 2), 0.25), "is of another fit: round 2 gave"),
     (put("history", (1, 2), np.nan), "step must be finite"),
     (swap("value", lambda a: a / 2.0), "is of another fit: the hypothesis of round 1"),
     (swap("value", lambda a: -a), "is of another fit: the hypothesis of round 1"),

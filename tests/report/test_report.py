@@ -575,7 +575,7 @@ def test_models_that_cannot_be_reported(tmp_path, smooth):
             {"X": X[HALF], "y": Y[HALF] + 1},
             r"y has 2, which is not among the model's classes \[0, 1\]",
         ),
-        ({"X": X[HALF], "y": Y[HALF].astype(str)}, "y has '0', which is none of the model's"),
+        ({"X": X[HALF], "y": Y[HALF].astype(str)}, "y has '0', which is not among the model's"),
         ({"X_test": X}, "X_test and y_test go together"),
         ({"X_test": X, "y_test": Y.astype(str)}, "y_test has none of the model's classes"),
         ({"X_test": X, "y_test": Y[:5]}, "y_test must have one label"),

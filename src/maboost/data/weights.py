@@ -302,7 +302,7 @@ def distinct_sources(sources: NDArray[Any], comm: Communicator) -> NDArray[Any]:
     except TypeError as error:
         raise ParameterError(
             Setting("sample_domain"),
-            f" has names that have no order among them ({error}): make them all text or all numbers",
+            f" has names without a common order ({error}): make them all text or all numbers",
         ) from None
 
 
