@@ -62,7 +62,7 @@ class Groups:
         return dict(zip(self.names, (wrongs / wholes).tolist(), strict=True))
 
     def largest(self, density: Array, measure: BaseMeasure) -> Array:
-        """The largest density of a row of each, over all shards; `density` is that of each row."""
+        """Return the largest density of a row in each group, over all shards; `density` has one entry for each row."""
         found = np.zeros(len(self.names))
         np.maximum.at(found, self._coded.codes, density)
         return measure.comm.allreduce(found, "max")

@@ -43,7 +43,7 @@ ADVICE = {
 
 
 def in_options(error: BaseException) -> str:
-    """An error or a warning of a classifier, by the names of options.
+    """Return an error or a warning of a classifier, by the names of options.
 
     >>> in_options(ParameterError(Setting("n_estimators", 5), " is less than the 9 rounds done"))
     '--rounds 5 is less than the 9 rounds done'

@@ -100,7 +100,7 @@ class Limits(NamedTuple):
     grid: FixedPoint
 
     def values(self, sums: NDArray[np.int64]) -> list[float]:
-        """The numbers of two sums in two parts, and of three whose high part is known."""
+        """Return the values of two sums in two parts, and of three sums in their high part alone."""
         pairs = np.zeros((5, 2), dtype=np.int64)
         pairs[:2], pairs[2:, 0] = sums[:4].reshape(2, 2), sums[4:7]
         found: list[float] = self.grid.values(pairs).tolist()

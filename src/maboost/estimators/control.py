@@ -93,7 +93,7 @@ def fixed_parameters(model: Any) -> dict[str, str]:
 
 
 def parameter_changes(old: dict[str, str], new: dict[str, str]) -> Message | None:
-    """Which of these descriptions have changed, in words; None if none."""
+    """Return the differences between these descriptions in words; None if there are none."""
     changes = [
         change_message(name, old[name], new[name])
         for name in new

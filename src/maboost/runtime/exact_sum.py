@@ -67,7 +67,7 @@ def fold(values, first, second, low):
 
 @kernel
 def _values_of(pairs, unit, exponent):
-    """The floats nearest to (high * unit + low) * 2^exponent, by 64-bit integers; `unit` is a power of two."""
+    """Return the floats nearest to (high * unit + low) * 2^exponent, by 64-bit integers; `unit` is a power of two."""
     bits = math.frexp(unit)[1] - 1
     mask, found = (np.int64(1) << bits) - 1, np.empty(pairs.shape[0])
     for i in range(found.size):

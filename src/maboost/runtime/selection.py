@@ -66,7 +66,7 @@ def _pick_entries(rows, values, base, caps, found, size, chunk, slot):
 
 @kernel
 def marked_entries(team, rows, values, base, caps):
-    """These entries' values, bases and caps, as the rows of a small array."""
+    """Return the values, bases and caps of these entries, as the rows of a small array."""
     found = np.empty((3, rows.size))
     chunks, size = chunks_of(team, rows.size, _LEAST_PICKED)
     parallel_for(team, chunks, _pick_entries, (rows, values, base, caps, found, size))
@@ -81,7 +81,7 @@ def _pick_codes(rows, codes, found, size, chunk, slot):
 
 @kernel
 def marked_codes(team, rows, codes):
-    """These entries' codes."""
+    """Return these entries' codes."""
     found = np.empty(rows.size, dtype=codes.dtype)
     chunks, size = chunks_of(team, rows.size, _LEAST_PICKED)
     parallel_for(team, chunks, _pick_codes, (rows, codes, found, size))

@@ -193,7 +193,7 @@ class TreeProducer(Producer):
         return hypothesis
 
     def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
-        """The leaf of every training row, `known` where growing has told."""
+        """Return the leaf of every training row; `known` has the leaves that growth has written."""
         self.bytes_read += self.data.rows * len(set(tree.feature[tree.feature >= 0].tolist()))
         if known is not None:
             return known
