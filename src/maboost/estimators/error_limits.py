@@ -94,5 +94,5 @@ def _never_bound(its: GroupBound, limit: float, density: float) -> str | None:
     cost = "; all it does is keep the certified error up" if its.error_bound <= limit else ""
     return (
         f"never bound: it allows a row {cap:.3g} times its share of the weight, and no row of the source ever had more "
-        f"than {density:.3g} times{cost}. In so many rounds {binding}; None is for a source without a limit"
+        f"than {density:.3g} times{cost}. In that many rounds {binding}; None is for a source without a limit"
     )
