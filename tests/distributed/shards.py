@@ -15,11 +15,18 @@ from maboost import (
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
+from maboost.mirror import ChiSquareBall, KLBall
 
 BOOSTERS: dict[str, Any] = {
     "maboost": MABoostClassifier(n_estimators=6, random_state=0),
     "euclidean": MABoostClassifier(n_estimators=6, random_state=0, regularizer="euclidean"),
     "lazy": MABoostClassifier(n_estimators=6, random_state=0, update="lazy", step="paper"),
+    "kl-ball": MABoostClassifier(n_estimators=4, random_state=0, domain=KLBall(1.0)),
+    "chi-square-ball": MABoostClassifier(
+        n_estimators=4, random_state=0, domain=ChiSquareBall(1.0), regularizer="euclidean"
+    ),
+    "adaboostv": MABoostClassifier(n_estimators=6, random_state=0, step="adaboostv"),
+    "mada-bound": MadaBoostClassifier(n_estimators=6, random_state=0, bound=3.0),
     "trim": MABoostClassifier(n_estimators=6, random_state=0, trim="auto"),
     "certain": MABoostClassifier(n_estimators=6, random_state=0, trim="certain"),
     "smooth": SmoothBoostClassifier(n_estimators=6, random_state=0, smoothness=3.0),

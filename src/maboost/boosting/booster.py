@@ -44,3 +44,8 @@ class Booster(Component):
     learning_rate: float = 1.0
     trim: Showing = field(default_factory=Trim)
     l1: L1Rule = field(default_factory=L1Rule)
+
+    def __post_init__(self) -> None:
+        check = getattr(self.step, "check", None)
+        if check is not None:
+            check(self.ascent, self.learning_rate)

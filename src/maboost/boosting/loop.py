@@ -121,6 +121,7 @@ class Run:
         self.totals = Totals()
         self.error = 1.0  # error over pairs, of the ensemble so far
         self.last_edge: float | None = None
+        self.least_edge = math.inf
         self.exact = True
         self.sample_numbers: list[int] = []  # Sample.number of the sample kept after each round
         self.ended: str | None = None
@@ -129,7 +130,7 @@ class Run:
             self.validation_votes = Votes(validation.game, measure.threads)
 
     _KEPT = (
-        "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "exact", "held", "ended",
+        "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "least_edge", "exact", "held", "ended",
         "sample_numbers", "largest_densities",
     )  # fmt: skip
 
@@ -263,7 +264,9 @@ class Run:
             l1,
             self.engine,
             project,
+            self.least_edge,
         )
+        self.least_edge = situation.least_edge
         step = scaled(booster.step(situation), booster.learning_rate, situation)
         before = self.state
         moved = self.engine.move(before, d, step.size, l1, step.guess)

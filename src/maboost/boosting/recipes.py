@@ -30,7 +30,7 @@ from maboost.mirror.domains import (
     SourceCaps,
 )
 from maboost.mirror.regularizers import Entropy, Euclidean, Regularizer
-from maboost.mirror.steps import Corrective, MaxMargin, Paper, StepRule
+from maboost.mirror.steps import AdaBoostV, Corrective, MaxMargin, Paper, StepRule
 
 __all__ = [
     "DOMAINS",
@@ -52,6 +52,7 @@ STEPS: dict[str, Callable[[], StepRule]] = {
     "paper": Paper,
     "maxmargin": MaxMargin,
     "corrective": Corrective,
+    "adaboostv": AdaBoostV,
 }
 
 TrimLike = float | Literal["auto", "certain"]
@@ -249,8 +250,9 @@ def madaboost(
     learning_rate: float = 1.0,
     trim: TrimLike = 0.0,
     update: Update = "lazy",
+    bound: float = 1.0,
 ) -> Booster:
-    r"""MadaBoost (Algorithm 3): weights :math:`\min(1, e^{-M_i})`, a function of the margin alone.
+    r"""MadaBoost (Algorithm 3): weights :math:`\min(b, e^{-M_i})`, a function of the margin alone, with b = 1.
 
     Guarantee: :math:`\varepsilon \le \Phi(H) = \sum D_i\psi(-M_i)` for any positive steps. The rates need whole
     steps and are about the least error over the rounds, since the error may rise. With the paper's step
@@ -269,5 +271,10 @@ def madaboost(
             f"MadaBoost has only the lazy update, got {update!r}: its weight is a function of the "
             "margin, which the active update forgets at the cap"
         )
-    ascent = MirrorAscent(Entropy(), Hypercube(), "lazy")
+    if not (isinstance(bound, Real) and 1.0 <= bound < math.inf):
+        raise ValueError(
+            f"bound must be finite and at least 1, the weight of every row at the start, got {bound!r}; "
+            "MABoostClassifier has no bound"
+        )
+    ascent = MirrorAscent(Entropy(), Hypercube(float(bound)), "lazy")
     return Booster(ascent, named("step", step, STEPS), float(learning_rate), _hiding(trim))

@@ -88,7 +88,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), None],
+        "estimator": [HasMethods(["fit", "predict"]), HasMethods(["prepare"]), None],
         **{
             name: _or_auto(HistTreeClassifier._parameter_constraints[name])
             for name in TREE_PARAMETERS
@@ -207,7 +207,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 "rows on several workers need the library's own trees (estimator=None or "
                 f"HistTreeClassifier); {type(self.estimator).__name__} must be given all rows"
             )
-        if not own_trees:
+        if not own_trees and not self._own_learner():
             warn_of_resampling(self.estimator, stacklevel=5)
         self._codes = CategoryCodes.of(X, comm) if own_trees else CategoryCodes()
         given = X
@@ -318,6 +318,10 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     def _own_trees(self) -> bool:
         return isinstance(self._default_estimator(), HistTreeClassifier)
 
+    def _own_learner(self) -> bool:
+        """Return whether the estimator is a weak learner, and no classifier."""
+        return hasattr(self.estimator, "prepare") and not hasattr(self.estimator, "fit")
+
     def _learner(self, X: Any, weights: RowWeights, threads: Threads) -> WeakLearner:
         estimator = self._default_estimator()
         if isinstance(estimator, HistTreeClassifier):
@@ -328,6 +332,13 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names,
                 weights.counted,
             )  # fmt: skip
+        if self._own_learner():
+            if self.response != "votes":
+                raise ValueError(
+                    f"response={self.response!r} says which answer of a classifier is boosted, and "
+                    f"{type(estimator).__name__} is a weak learner with scores of its own: leave it at 'votes'"
+                )
+            return estimator
         if self.response == "proba" and not hasattr(estimator, "predict_proba"):
             raise ValueError(
                 f"response='proba' needs an estimator with predict_proba; "
@@ -387,6 +398,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         """Return whether the estimator may see NaN; a pipeline, which may begin with an imputer, decides for itself."""
         from sklearn.pipeline import Pipeline  # imported late, so that `import maboost` is fast
 
+        if self._own_learner():  # it looks at its rows itself
+            return True
         estimator = self._default_estimator()
         return isinstance(estimator, Pipeline) or bool(get_tags(estimator).input_tags.allow_nan)
 
@@ -400,6 +413,9 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if self._own_learner():
+            tags.input_tags.sparse = tags.input_tags.allow_nan = True
+            return tags
         inner = get_tags(self._default_estimator()).input_tags
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan

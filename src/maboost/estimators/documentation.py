@@ -15,9 +15,10 @@ C = TypeVar("C", bound=type)
 _SHARED = r"""
 Parameters
 ----------
-estimator : classifier, default={default}
+estimator : classifier or WeakLearner, default={default}
     Any scikit-learn classifier; one whose `fit` takes no `sample_weight` is served by seeded
-    weighted resampling. None means a histogram tree, a :class:`HistTreeClassifier` with the
+    weighted resampling. Or a weak learner of your own (:class:`maboost.learners.WeakLearner`), whose
+    hypotheses and certificates are then exactly as it declares. None means a histogram tree, a :class:`HistTreeClassifier` with the
     parameters below in which no leaf weighs less than a millionth of the distribution.
 n_estimators : int or "auto", default={default}
     The largest number of rounds. "auto" is 300 with early stopping, and 100 without.
@@ -28,8 +29,9 @@ regularizer : {"entropy", "euclidean"} or Regularizer, default={default}
     The geometry.
 update : {"active", "lazy"}, default={default}
     Whether a step departs from the projected distribution or from the unprojected dual point.
-step : {"corrective", "paper", "maxmargin"} or StepRule, default={default}
-    The step of largest gain, the step of the proofs, or the step of Theorem 2.
+step : {"corrective", "paper", "maxmargin", "adaboostv"} or StepRule, default={default}
+    The step of largest gain, the step of the proofs, the step of Theorem 2, or AdaBoostV's (entropy on the
+    simplex only, see :class:`maboost.mirror.steps.AdaBoostV`).
 max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
     Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
     :class:`HistTreeClassifier`. Here "auto" is any depth, 15 leaves, and 20 rows a leaf (a fiftieth

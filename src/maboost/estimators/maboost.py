@@ -47,6 +47,10 @@ class MABoostClassifier(BoostingClassifier):
         Factor on every step. On noisy labels small rates do best, together with a small cap in `domain`.
     domain : "simplex" or Domain, default="simplex"
         The set the distribution stays in, for example ``CappedSimplex(10)``.
+    via : Domain, default=None
+        Project onto this larger set first, and then onto `domain` (double projection, Lemma 4 of the paper):
+        for example ``Orthant()`` before the simplex. Needs the active update, and ``step="paper"`` or
+        "maxmargin".
     max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
         Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
         :class:`HistTreeClassifier`. Here "auto" is depth 3, any number of leaves, and one row a leaf.
@@ -68,6 +72,7 @@ class MABoostClassifier(BoostingClassifier):
     domain: Any
     update: Literal["active", "lazy"]
     step: Any
+    via: Domain | None
 
     _trees: ClassVar[dict[str, Any]] = {"max_depth": 3, "min_weight_fraction_leaf": 1e-6}
 
@@ -77,6 +82,7 @@ class MABoostClassifier(BoostingClassifier):
         "domain": [StrOptions(set(DOMAINS)), Domain],
         "update": [StrOptions({"active", "lazy"})],
         "step": [StrOptions(set(STEPS)), callable],
+        "via": [Domain, None],
     }
 
     def __init__(
@@ -89,6 +95,7 @@ class MABoostClassifier(BoostingClassifier):
         domain: Any = "simplex",
         update: Literal["active", "lazy"] = "active",
         step: Any = "corrective",
+        via: Domain | None = None,
         max_depth: int | Literal["auto"] | None = "auto",
         max_leaf_nodes: int | Literal["auto"] | None = "auto",
         min_samples_leaf: int | Literal["auto"] = "auto",
@@ -126,7 +133,8 @@ class MABoostClassifier(BoostingClassifier):
                     "the orthant and MadaBoostClassifier over the hypercube"
                 )
             domain = domain.restricted(rows.weights.kept)
+        via = None if self.via is None else self.via.restricted(rows.weights.kept)
         booster = maboost(
-            self.regularizer, domain, self.update, self.step, self.learning_rate, self.trim
+            self.regularizer, domain, self.update, self.step, self.learning_rate, self.trim, via
         )
         return booster, None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from maboost.boosting.booster import Booster
@@ -30,18 +30,24 @@ __all__ = ["MadaBoostClassifier"]
 
 @documented
 class MadaBoostClassifier(BoostingClassifier):
-    r"""MadaBoost: the weight of a row is a function of its margin alone, and never above one.
+    r"""MadaBoost: the weight of a row is a function of its margin alone, and never above a bound b.
 
-    .. math:: y_i = \min(1, e^{-M_i}), \qquad w = D y / \sum_j D_j y_j
+    .. math:: y_i = \min(b, e^{-M_i}), \qquad w = D y / \sum_j D_j y_j
 
     **Guarantee.** Training error at most :math:`\Phi(H) = \sum_i D_i\psi(-M_i)` with
-    :math:`\psi(x) = e^x` for :math:`x \le 0` and :math:`1+x` above, for any positive steps (times
-    K - 1 with K classes). The rates are about the least error over the rounds, :math:`\varepsilon_t`
+    :math:`\psi(x) = e^x` for :math:`x \le \log b` and :math:`b(1 + x - \log b)` above, for any positive steps
+    (times K - 1 with K classes). The rates are about the least error over the rounds, :math:`\varepsilon_t`
     being the error before round t, and about whole steps: with the paper's step
     :math:`\min_t\varepsilon_t \le \sqrt{2/\sum\gamma_t^2}` (Theorem 5); with the corrective step
     :math:`\sum_t\varepsilon_t\gamma_t^2 \le 2(1-\varepsilon_T)`, which is the rate
-    :math:`O(1/(\varepsilon\gamma^2))` the paper doubts. A learning rate :math:`\nu` makes the constant
-    :math:`2/\nu`.
+    :math:`O(1/(\varepsilon\gamma^2))` the paper doubts and which holds for every b. A learning rate
+    :math:`\nu` makes the constant :math:`2/\nu`.
+
+    Parameters
+    ----------
+    bound : float, default=1.0
+        The largest weight b of a row, at least 1; Theorem 5 is about 1. A larger bound lets rows that are wrong
+        weigh more, up to AdaBoost's weights.
 
     Examples
     --------
@@ -54,10 +60,12 @@ class MadaBoostClassifier(BoostingClassifier):
     """
 
     step: Any
+    bound: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BoostingClassifier._parameter_constraints,
         "step": [StrOptions(set(STEPS)), callable],
+        "bound": [Interval(Real, 1, None, closed="left")],
     }
 
     def __init__(
@@ -67,6 +75,7 @@ class MadaBoostClassifier(BoostingClassifier):
         n_estimators: int | Literal["auto"] = "auto",
         learning_rate: float = 0.1,
         step: Any = "corrective",
+        bound: float = 1.0,
         max_depth: int | Literal["auto"] | None = "auto",
         max_leaf_nodes: int | Literal["auto"] | None = "auto",
         min_samples_leaf: int | Literal["auto"] = "auto",
@@ -96,7 +105,7 @@ class MadaBoostClassifier(BoostingClassifier):
         self._set_parameters(locals())
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
-        return madaboost(self.step, self.learning_rate, self.trim), None
+        return madaboost(self.step, self.learning_rate, self.trim, bound=self.bound), None
 
     def fit_stream(
         self,
@@ -159,6 +168,7 @@ class MadaBoostClassifier(BoostingClassifier):
 
 _NOT_FOR_STREAMS = {
     "class_weight": "rows of a stream are accepted by their margin alone; weigh the stream itself",
+    "bound": "rows are accepted with a probability of min(1, exp(-margin)); leave the bound at 1",
     "step": "the step follows from the edge that the rows of a round leave certain",
     "flip_rates": "rows of a stream are accepted by their margin alone; give flip_rates to fit",
     "trim": "a round trains on all rows that it accepts",

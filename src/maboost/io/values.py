@@ -22,7 +22,7 @@ from maboost.mirror.domains import (
     SourceCapped,
 )
 from maboost.mirror.regularizers import Entropy, Euclidean, FermiDirac
-from maboost.mirror.steps import Corrective, MaxMargin, Paper
+from maboost.mirror.steps import AdaBoostV, Corrective, MaxMargin, Paper
 
 __all__ = ["Decoder", "Encoder", "label", "labels", "read_label", "read_labels"]
 
@@ -33,7 +33,7 @@ OBJECTS: dict[str, Callable[..., Any]] = {
     c.__name__: c
     for c in (
         Entropy, Euclidean, FermiDirac, Simplex, CappedSimplex, SourceCapped, KLBall, ChiSquareBall,
-        Orthant, Hypercube, Paper, MaxMargin, Corrective, HistTreeClassifier,
+        Orthant, Hypercube, Paper, MaxMargin, AdaBoostV, Corrective, HistTreeClassifier,
     )
 }  # fmt: skip
 

@@ -150,6 +150,14 @@ class MirrorAscent:
         self.domain.check(measure)
         if self.domain.normalised and math.isfinite(self.regularizer.upper):  # a cap of its own
             self.domain.with_row_caps_at_most(self.regularizer.upper).check(measure)
+        if self.via is None:
+            return
+        self.via.check(measure)
+        if not self.via.includes(self.domain, measure):
+            raise ValueError(
+                f"via={self.via!r} must be a set that holds all distributions of domain={self.domain!r}: double "
+                "projection ends on the smaller set; give a larger one, such as Orthant() or Simplex()"
+            )
 
     def check_l1(self, l1: float) -> None:
         """Raise ValueError if an l1 term does not fit the geometry."""

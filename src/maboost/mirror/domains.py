@@ -218,6 +218,36 @@ class Domain(Component):
         """Return the same set for a subset of the rows (those of positive weight)."""
         return self
 
+    def includes(self, other: Domain, measure: BaseMeasure) -> bool:
+        """Return whether every distribution of another set, over these rows, lies in this one.
+
+        False too where that does not follow from the limits of the two sets.
+        """
+        most = np.minimum(other.row_caps(), 1.0 / measure.rows_base)
+        highest, slack = measure.maximum(most) * measure.width, 1.0 + 1e-12
+        if self.entry_cap() * slack < highest:
+            return False
+        if measure.minimum(self.row_caps() * slack - most) < 0.0:
+            return False
+        limits, theirs = self.source_caps(), other.source_caps()
+        if limits is not None:
+            held = sums_by_code(
+                limits.sources, most * measure.rows_base, limits.masses.size, measure.comm
+            )
+            if theirs is not None and theirs.masses.size == held.size:
+                same = (limits.sources == theirs.sources).astype(np.float64)
+                if measure.minimum(same) >= 1.0:
+                    held = np.minimum(held, theirs.masses)
+            if np.any(held > limits.masses * slack):
+                return False
+        ball, their_ball = self.divergence_limit(), other.divergence_limit()
+        if ball is None:
+            return True
+        reached = ball.regularizer.beta(1.0 / max(highest, 1.0))
+        if their_ball is not None and ball.regularizer == their_ball.regularizer:
+            reached = min(reached, their_ball.radius)
+        return reached <= ball.radius * slack
+
     def contains(self, u: Array, measure: BaseMeasure, tol: float = 1e-9) -> bool:
         """Return whether the density `u` lies in the set, up to `tol`."""
         rows = u.reshape(measure.rows, measure.width).mean(axis=1)

@@ -127,8 +127,8 @@ def project_generic(
     """
     if not domain.single_shift:
         raise ValueError(
-            f"project_generic supports caps on rows only, but {type(domain).__name__} has caps on sources or a "
-            "largest divergence; use project"
+            f"project_generic supports caps on rows only, but {type(domain).__name__} has "
+            f"{'a largest divergence' if domain.source_caps() is None else 'caps on sources'}; use project"
         )
     caps, point = domain.row_caps(), regularizer.point
     bottom, _ = regularizer.grad_limits()

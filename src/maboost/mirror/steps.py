@@ -6,6 +6,7 @@ name           step :math:`\eta_t`                                 for
 `paper`        :meth:`MirrorAscent.paper_step` (:math:`\gamma_t`)  Theorems 1 and 3 to 5 literally
 `maxmargin`    the paper's step over :math:`\sqrt t`               Theorem 2
 `corrective`   the maximiser of the gain                           the default
+`adaboostv`    AdaBoost's step less that of the least edge so far  the largest margin
 =============  ==================================================  ================================
 
 The gain is concave in the step and its derivative is the edge of the hypothesis under the *next*
@@ -28,9 +29,10 @@ from numpy.typing import NDArray
 from maboost.mirror.ascent import AscentState, MirrorAscent, Projection, project_onto
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import Component
+from maboost.mirror.regularizers import Entropy
 from maboost.mirror.soft_margin import linear_minimum
 
-__all__ = ["Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
+__all__ = ["AdaBoostV", "Corrective", "MaxMargin", "Paper", "Situation", "Step", "StepRule"]
 
 Array = NDArray[np.float64]
 
@@ -90,6 +92,8 @@ class Situation:
         Finds the corrective step by Newton's method, where it can.
     projection : callable
         The projection onto a domain, with the arguments of :func:`maboost.mirror.project`.
+    least_edge : float
+        The smallest edge of a hypothesis so far, this one included.
 
     Examples
     --------
@@ -114,6 +118,10 @@ class Situation:
     l1: float = 0.0
     engine: StepFinder | None = None
     projection: Projection = project_onto
+    least_edge: float = math.inf
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "least_edge", min(self.least_edge, self.edge))
 
     @cached_property
     def dense(self) -> Array:
@@ -126,7 +134,8 @@ class StepRule(Protocol):
 
     The certificates of the simplex, of capped sets and of MadaBoost hold for every positive step, and so
     does that of SparseBoost without a penalty. Rates are guaranteed for the built-in rules
-    only: a step that is too long has a negative gain.
+    only: a step that is too long has a negative gain. A rule may have a method ``check(ascent, learning_rate)``
+    that raises ValueError for a booster in which it means nothing.
 
     >>> from maboost import MABoostClassifier
     >>> def constant(situation):
@@ -165,6 +174,60 @@ class MaxMargin(Component):
 
     def __call__(self, s: Situation, /) -> Step:
         return Step(s.ascent.paper_step(s.edge, s.state.mass, s.error, s.l1) / math.sqrt(s.round))
+
+
+@dataclass
+class AdaBoostV(Component):
+    r"""AdaBoost's step less the step of the margin that is still possible.
+
+    .. math:: \eta_t = \tfrac12\log\frac{1+\gamma_t}{1-\gamma_t} - \tfrac12\log\frac{1+\varrho_t}{1-\varrho_t},
+              \qquad \varrho_t = \min_{s \le t}\gamma_s - \nu
+
+    Every edge is at least the largest smallest margin :math:`\varrho^*` of an ensemble of the class if the learner
+    is exact, and :math:`\varrho_t` is the estimate of that margin from the edges so far.
+
+    **Guarantee.** Entropy on the simplex, whole steps: after :math:`2\log(1/D_{\min})/\nu^2` rounds, where
+    :math:`D_{\min}` is the measure of the lightest row (or pair), the smallest margin is at least
+    :math:`\min_t\gamma_t - \nu`, which is at least :math:`\varrho^* - \nu` with an exact learner. The certificates
+    of this library hold in every round.
+
+    Parameters
+    ----------
+    nu : float in (0, 1), default=0.1
+        How far the margin may be from the largest.
+
+    References
+    ----------
+    Rätsch and Warmuth (2005), "Efficient margin maximizing with boosting", who call it AdaBoost* with accuracy nu.
+
+    >>> from maboost import MABoostClassifier
+    >>> booster = MABoostClassifier(step=AdaBoostV(0.05))  # nu is 0.1 in step="adaboostv"
+    """
+
+    nu: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.nu, Real) and 0.0 < self.nu < 1.0):
+            raise ValueError(f"AdaBoostV: nu must be in (0, 1), got {self.nu!r}")
+
+    def check(self, ascent: MirrorAscent, learning_rate: float) -> None:
+        """Raise ValueError unless whole steps are taken under entropy on the simplex."""
+        plain = ascent.domain.normalised and ascent.domain.unbounded and ascent.via is None
+        if not (plain and ascent.regularizer == Entropy()):
+            raise ValueError(
+                f"step='adaboostv' is defined for entropy on the simplex, and this booster has "
+                f"{ascent.regularizer!r} on {ascent.domain!r}: use step='maxmargin', or MABoostClassifier with its "
+                "default regularizer and domain"
+            )
+        if learning_rate != 1.0:
+            raise ValueError(
+                f"step='adaboostv' needs whole steps, got learning_rate={learning_rate!r}: set it to 1.0"
+            )
+
+    def __call__(self, s: Situation, /) -> Step:
+        if s.edge >= 1.0 - _ZERO_EDGE:  # right on all the mass, which is on all rows
+            return Corrective()(s)
+        return Step(math.atanh(s.edge) - math.atanh(s.least_edge - self.nu))
 
 
 @dataclass
