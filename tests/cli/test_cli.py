@@ -18,6 +18,9 @@ from tests.cli.command import COMMAND, refused, run, run_process
 
 import maboost
 from maboost.cli import main
+from maboost.cli.words import in_options
+from maboost.estimators.error_limits import ErrorLimitWarning
+from maboost.runtime.parameter_errors import Setting
 
 
 @pytest.fixture(scope="module")
@@ -678,6 +681,12 @@ def test_what_only_the_rows_can_tell_is_told_by_its_option(tmp_path):
     told = "--valid 0.2 holds out 0 of 6 rows and leaves 2 of 2 classes to train on; "
     refused(told + "give --valid FILE, or another fraction", *train, "--valid", 0.2)
     refused("Negative values in --weight-column: -0.5", *train, "--weight-column", "w")
+
+
+def test_a_limit_of_a_source_is_told_by_its_option():
+    warning = ErrorLimitWarning(Setting("error_limits", 0.2, "north"), " never bound")
+    assert str(warning) == "error_limits['north']=0.2 never bound"
+    assert in_options(warning) == "--domain-limit north=0.2 never bound"
 
 
 def test_the_end_is_told_by_the_option(folder):

@@ -31,6 +31,15 @@ def test_parts_survive_a_pickle(kind):
     assert told.parameter == "tol"
 
 
+@pytest.mark.parametrize("given", [(), (None,), (2.0,), (0.2, "web"), (0.2, None)], ids=str)
+def test_a_setting_without_value_or_key_stays_so_in_a_pickle(given):
+    setting = Setting("tol", *given)
+    again = pickle.loads(pickle.dumps(setting))
+    assert again == setting
+    assert (again.has_value, again.has_key) == (len(given) > 0, len(given) > 1)
+    assert str(again) == str(setting)
+
+
 def test_a_message_may_name_no_parameter():
     assert ParameterError("no such thing").parameter is None
     assert str(ParameterError("no such thing")) == "no such thing"

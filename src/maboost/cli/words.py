@@ -63,6 +63,8 @@ def _option(part: Setting | Advice) -> str:
     option = OPTIONS.get(part.name)
     if option is None:
         return str(part)
+    if part.has_key:
+        return f"{option} {part.key}={part.value!r}"
     return f"{option} {part.value!r}" if part.has_value else option
 
 

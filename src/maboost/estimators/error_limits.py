@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from maboost.boosting.certificate import Certificate, GroupBound
+from maboost.runtime.parameter_errors import Message, ParameterWarning, Setting
 
 __all__ = ["ErrorLimitWarning", "warn_of_limits"]
 
@@ -15,7 +16,7 @@ _FEWEST_ROUNDS = 50  # a shorter fit says little of a limit
 _TOUCHES = 1.0 - 1e-6  # of its cap: a row there is held
 
 
-class ErrorLimitWarning(UserWarning):
+class ErrorLimitWarning(ParameterWarning):
     """An error limit of a data source is below what is reachable, or never held a row back.
 
     Examples
@@ -59,28 +60,28 @@ def warn_of_limits(
     for name, its in certificate.groups.items():
         if its.limit is None:
             continue
-        message = _out_of_reach(certificate, name, its, its.limit)
+        message: Message | str | None = _out_of_reach(certificate, name, its, its.limit)
         message = message or _never_bound(its, its.limit, densities[name])
         if message:
-            warnings.warn(
-                f"error_limits[{name!r}]={its.limit:g} {message}",
-                ErrorLimitWarning,
-                stacklevel=stacklevel,
-            )
+            limit = Setting("error_limits", float(its.limit), name)
+            warnings.warn(ErrorLimitWarning(limit, " ", message), stacklevel=stacklevel)
 
 
-def _out_of_reach(certificate: Certificate, name: Any, its: GroupBound, limit: float) -> str | None:
+def _out_of_reach(
+    certificate: Certificate, name: Any, its: GroupBound, limit: float
+) -> Message | None:
     if its.measured_error <= limit or its.error_bound <= limit:
         return None
     needed = certificate.rounds_needed(limit, name)
     if needed is not None and needed <= max(_MANY_TIMES * certificate.rounds, _MANY_ROUNDS):
         return None
     further = "no number of further rounds" if needed is None else f"only {needed:,} further rounds"
-    return (
+    return Message(
         f"is below what is reachable: after {certificate.rounds} rounds the training error of the source is "
         f"{its.measured_error:.3g}, and at the gain of the last round {further} would certify the limit. Give a "
-        f"limit above {its.measured_error:.3g}, or flip_rates or source_mass if many labels of the source are wrong"
-    )
+        f"limit above {its.measured_error:.3g}, or ", Setting("flip_rates"), " or ", Setting("source_mass"),
+        " if many labels of the source are wrong",
+    )  # fmt: skip
 
 
 def _never_bound(its: GroupBound, limit: float, density: float) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["Advice", "Message", "ParameterError", "ParameterWarning", "Setting"]
 
-_NO_VALUE = object()
+_NO_VALUE = ...  # which stays the same object in a pickle
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,27 @@ class Setting:
 
     >>> str(Setting("learning_rate", 2.0)), str(Setting("learning_rate"))
     ('learning_rate=2.0', 'learning_rate')
+    >>> str(Setting("error_limits", 0.2, "web"))
+    "error_limits['web']=0.2"
     """
 
     name: str
     value: Any = _NO_VALUE
+    key: Any = _NO_VALUE  # of the value, if the parameter is a dict
 
     @property
     def has_value(self) -> bool:
         """Whether the message names the value."""
         return self.value is not _NO_VALUE
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the value is that of one key."""
+        return self.key is not _NO_VALUE
+
     def __str__(self) -> str:
-        return f"{self.name}={self.value!r}" if self.has_value else self.name
+        name = f"{self.name}[{self.key!r}]" if self.has_key else self.name
+        return f"{name}={self.value!r}" if self.has_value else name
 
 
 @dataclass(frozen=True)
