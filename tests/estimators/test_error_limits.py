@@ -106,6 +106,15 @@ def test_a_fit_that_runs_out_of_edges_is_judged_after_few_rounds_too(rate):
     assert "is below what is reachable" in text
 
 
+def test_a_short_fit_that_needs_no_further_round_does_not_warn():
+    X = np.arange(200)[:, None] % 2
+    both = np.where(np.arange(200) < 100, "trusted", "scraped")
+    right = model(0.2, learning_rate=1.0, max_depth=1)
+    assert said(right, X, X[:, 0], both) == []
+    assert right.n_iter_ < 50
+    assert right.certificate_.measured_error == 0.0
+
+
 def test_a_limit_on_every_source_does_not_warn():
     X, y = load_breast_cancer(return_X_y=True)
     source = np.where(np.arange(len(y)) % 3 == 0, "a", "b")

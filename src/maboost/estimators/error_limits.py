@@ -41,8 +41,8 @@ def warn_of_limits(
 
     A limit :math:`\ell_g` of a source of share :math:`\pi_g` is the cap :math:`1/(\ell_g\pi_g)` on the densities of its rows.
     A limit below the error that the learner can reach leaves room for a distribution on the wrong rows alone, under
-    which edges vanish. Fits of fewer than 50 rounds are judged only if no further
-    round was possible.
+    which edges vanish. A fit of fewer than 50 rounds says little of a limit. It is
+    warned of only if no further round was possible and the limit was not reached.
 
     Parameters
     ----------
@@ -55,13 +55,15 @@ def warn_of_limits(
     stacklevel : int
         As in :func:`warnings.warn`.
     """
-    if certificate.rounds < _FEWEST_ROUNDS and not over:
-        return
+    short = certificate.rounds < _FEWEST_ROUNDS
     for name, its in certificate.groups.items():
         if its.limit is None:
             continue
-        message: Message | str | None = _out_of_reach(certificate, name, its, its.limit)
-        message = message or _never_bound(its, its.limit, densities[name])
+        message = None
+        if over or not short:
+            message = _out_of_reach(certificate, name, its, its.limit)
+        if message is None and not short:
+            message = _never_bound(its, its.limit, densities[name])
         if message:
             limit = Setting("error_limits", float(its.limit), name)
             warnings.warn(ErrorLimitWarning(limit, " ", message), stacklevel=stacklevel)
