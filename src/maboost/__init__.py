@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         HistTreeClassifier,
         MABoostClassifier,
         MadaBoostClassifier,
+        MarginBoostClassifier,
         SmoothBoostClassifier,
         SparseBoostClassifier,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "HistTreeClassifier",
     "MABoostClassifier",
     "MadaBoostClassifier",
+    "MarginBoostClassifier",
     "ModelFormatError",
     "SmoothBoostClassifier",
     "SparseBoostClassifier",

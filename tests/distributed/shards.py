@@ -12,6 +12,7 @@ from maboost import (
     CombinedBoostClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
+    MarginBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
@@ -34,6 +35,8 @@ BOOSTERS: dict[str, Any] = {
     "sparse": SparseBoostClassifier(n_estimators=6, random_state=0),
     "sparse-budget": SparseBoostClassifier(n_estimators=6, random_state=0, sparsity=0.7),
     "mada": MadaBoostClassifier(n_estimators=6, random_state=0),
+    "total": MABoostClassifier(n_estimators=6, random_state=0, update="lazy", step="total"),
+    "margin": MarginBoostClassifier(n_estimators=6, random_state=0),
     "combined": CombinedBoostClassifier(
         n_estimators=6, random_state=0, error_limits={"a": None, "b": 0.3, "c": 0.4}
     ),

@@ -8,6 +8,7 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
+    MarginBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
@@ -34,16 +35,31 @@ OTHER_SETTINGS = [
         BAYES, n_estimators=5, regularizer="euclidean", response="proba", trim="auto"
     ),
     SmoothBoostClassifier(n_estimators=5, update="lazy", step="maxmargin", noise_rate=0.1),
+    MABoostClassifier(n_estimators=5, update="lazy", step="total"),
     SparseBoostClassifier(BAYES, n_estimators=5, response="proba", kappa=0.5, step="paper"),
     MadaBoostClassifier(BAYES, n_estimators=5, response="proba", step="paper", learning_rate=0.5),
 ]
 
 
-@parametrize_with_checks(DEFAULTS)
+LIGHT_CLASS = (
+    "one class weighs ten million times the other: leaves of light rows alone cost nothing, and votes that are all "
+    "refitted get them right within five rounds"
+)
+
+
+def expected_failures(estimator):
+    """Votes that are all refitted fit both classes, however unequal their weights."""
+    refits = isinstance(estimator, MarginBoostClassifier) or (
+        getattr(estimator, "step", None) == "total"
+    )
+    return {"check_class_weight_classifiers": LIGHT_CLASS} if refits else {}
+
+
+@parametrize_with_checks(DEFAULTS, expected_failed_checks=expected_failures)
 def test_as_constructed(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(OTHER_SETTINGS)
+@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=expected_failures)
 def test_with_other_settings(estimator, check):
     check(estimator)

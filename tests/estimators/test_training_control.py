@@ -23,6 +23,7 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
+    MarginBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
@@ -41,6 +42,8 @@ BOOSTERS = {
     "smooth": SmoothBoostClassifier(smoothness=3.0),
     "sparse": SparseBoostClassifier(kappa=0.7),
     "mada": MadaBoostClassifier(),
+    "total": MABoostClassifier(update="lazy", step="total"),
+    "margin": MarginBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={0: None, 1: 0.3}),
     "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),
     "foreign": MABoostClassifier(DecisionTreeClassifier(max_depth=2, max_features=0.5)),
@@ -75,6 +78,16 @@ def test_a_continued_fit_is_one_long_fit(name, data):
     assert_same_model(long, model, X)
     np.testing.assert_array_equal(long.distribution_, model.distribution_)
     assert long.certificate_ == model.certificate_
+
+
+def test_a_continued_fit_keeps_to_the_problem_of_its_votes():
+    X, y = BINARY
+    model = MABoostClassifier(n_estimators=3, update="lazy", warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="step was 'corrective' and is now 'total'"):
+        model.set_params(step="total", n_estimators=5).fit(X, y)
+    model = MarginBoostClassifier(n_estimators=3, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="tolerance was 0.01 and is now 0.1"):
+        model.set_params(tolerance=0.1, n_estimators=5).fit(X, y)
 
 
 def test_a_continued_fit_goes_on_after_pickling():

@@ -25,6 +25,7 @@ from maboost import (
     HistTreeClassifier,
     MABoostClassifier,
     MadaBoostClassifier,
+    MarginBoostClassifier,
     SmoothBoostClassifier,
     SparseBoostClassifier,
 )
@@ -47,6 +48,8 @@ BOOSTERS = {
     "held": SparseBoostClassifier(sparsity=0.8),
     "certain": MABoostClassifier(trim="certain"),
     "mada": MadaBoostClassifier(),
+    "total": MABoostClassifier(update="lazy", step="total"),
+    "margin": MarginBoostClassifier(),
     "combined": CombinedBoostClassifier(error_limits={"a": None, "b": 0.3}),
     "combined-mass": CombinedBoostClassifier(source_mass={"b": 0.3}),
     "random features": MABoostClassifier(HistTreeClassifier(max_depth=2, max_features=0.5)),

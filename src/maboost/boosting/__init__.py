@@ -6,7 +6,7 @@ from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import History, Record, Round
 from maboost.boosting.loop import Run
-from maboost.boosting.recipes import combined, maboost, madaboost, smooth, sparseboost
+from maboost.boosting.recipes import combined, maboost, madaboost, smooth, softmargin, sparseboost
 from maboost.boosting.row_sampling.adaptive import Certain
 from maboost.boosting.row_sampling.budget import Budget
 from maboost.boosting.row_sampling.policy import Showing
@@ -37,5 +37,6 @@ __all__ = [
     "maboost",
     "madaboost",
     "smooth",
+    "softmargin",
     "sparseboost",
 ]

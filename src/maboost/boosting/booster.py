@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from maboost.boosting.row_sampling.policy import Showing
 from maboost.boosting.row_sampling.trim import Trim
+from maboost.boosting.vote_policy import ErrorRefit, MarginRefit
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.parameters import Component
 from maboost.mirror.steps import StepRule
@@ -33,6 +34,8 @@ class L1Rule:
 class Booster(Component):
     """The parts of a booster; :mod:`maboost.boosting.recipes` has the named boosters.
 
+    `step` is a step rule for the newest hypothesis, or says what problem all votes solve after each round.
+
     >>> from maboost.boosting import smooth
     >>> booster = smooth(4.0)
     >>> booster.ascent.domain, booster.step, booster.learning_rate
@@ -40,12 +43,12 @@ class Booster(Component):
     """
 
     ascent: MirrorAscent
-    step: StepRule
+    step: StepRule | ErrorRefit | MarginRefit
     learning_rate: float = 1.0
     trim: Showing = field(default_factory=Trim)
     l1: L1Rule = field(default_factory=L1Rule)
 
-    def __post_init__(self) -> None:
-        check = getattr(self.step, "check", None)
-        if check is not None:
-            check(self.ascent, self.learning_rate)
+    @property
+    def refits(self) -> bool:
+        """Whether all votes are refitted after each round."""
+        return isinstance(self.step, ErrorRefit | MarginRefit)

@@ -210,13 +210,13 @@ class ErrorBound:
         every_round: float = totals.rounds * (_PER_ROUND + _PER_VALUE * largest)
         return every_round + _PER_STEP * totals.steps
 
-    @cached_property
-    def _at_start(self) -> float:
-        """The magnitudes of phi(0), phi(1) and phi'(1) together."""
-        zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
-        slope = float(self.regularizer.grad(np.array([1.0]))[0])
-        total: float = abs(zero) + abs(one) + abs(slope)
-        return total
+    def gain_at_floor(self, measure: BaseMeasure) -> float:
+        """Return a gain from which on the bound promises no more: it is at its floor, or below every row."""
+        if self.potential:
+            return (1.0 - 0.5 * measure.smallest_row / self.width) / self.potential
+        level = max(0.5 * measure.smallest_row, self.floor - self.uncertified) / self.width
+        target = self.regularizer.beta(max(min(level, 1.0), 1.0 / self.regularizer.upper))
+        return target * (1.0 + 1e-9) + 1e-9
 
     def certified(self, totals: Totals) -> float:
         """Return the total gain, rounded down by its rounding error."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.boosting.history import Round
 from maboost.learners.base import Hypothesis
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
@@ -36,6 +37,9 @@ class Ensemble:
     hypotheses : list
         Hypotheses on rows with the same columns.
     weights : array of shape (len(hypotheses),)
+    rounds : array of shape (len(hypotheses),) or None
+        The round in which each hypothesis was found, where hypotheses without a vote are left out; None where
+        hypothesis t is that of round t.
 
     >>> import numpy as np
     >>> Ensemble(2, heaviest=1).votes(np.zeros((3, 1)))
@@ -46,6 +50,8 @@ class Ensemble:
     heaviest: int = 0
     hypotheses: list[Any] = field(default_factory=list)
     weights: Array = field(default_factory=lambda: np.zeros(0))
+    rounds: NDArray[np.intp] | None = None
+    _refitted: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
     _forest: tuple[int, Forest | None] | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -56,15 +62,30 @@ class Ensemble:
         self.hypotheses.append(hypothesis)
         self.weights = np.append(self.weights, weight)
 
+    def advance(self, round: Round) -> None:
+        """Take over the votes after a round."""
+        self.add(round.hypothesis, round.record.step)
+        if round.weights is not None:
+            self._refitted[len(self)] = self.weights = round.weights
+
     def first(self, count: int) -> Ensemble:
-        """Return the ensemble of the first hypotheses."""
-        return Ensemble(
-            self.n_classes, self.heaviest, self.hypotheses[:count], self.weights[:count]
-        )
+        """Return the ensemble after the first rounds, with the votes of that time."""
+        weights = self._refitted.get(count, self.weights[:count])
+        found = Ensemble(self.n_classes, self.heaviest, self.hypotheses[:count], weights)
+        found._refitted = {t: votes for t, votes in self._refitted.items() if t <= count}
+        return found
 
     def weighted(self, weights: Array) -> Ensemble:
         """Return the same hypotheses with other weights."""
-        return Ensemble(self.n_classes, self.heaviest, self.hypotheses, weights)
+        return Ensemble(self.n_classes, self.heaviest, self.hypotheses, weights, self.rounds)
+
+    def voting(self) -> Ensemble:
+        """Return the hypotheses that have a vote, if votes were refitted; earlier votes are forgotten."""
+        if not self._refitted:
+            return self
+        kept = np.flatnonzero(self.weights)
+        chosen = [self.hypotheses[t] for t in kept]
+        return Ensemble(self.n_classes, self.heaviest, chosen, self.weights[kept], 1 + kept)
 
     @property
     def weight_sum(self) -> float:

@@ -27,6 +27,8 @@ class Record:
     `bytes_read` is the number of binned values that the round read, one byte each: the rows of every
     histogram in all columns, unless a copy of a sample was in memory, and all rows in every column
     that the tree splits on. It is 0 if the estimator is not the library's own tree.
+    `step` is the vote of the new hypothesis. Where all votes are refitted after each round, it is the vote after that round, which
+    may be zero, and `gain` is the change of the total gain.
     `penalty` is the step times the l1 factor, :math:`\eta_t\alpha_t`; zero for all boosters but SparseBoost.
 
     >>> from sklearn.datasets import load_iris
@@ -61,13 +63,17 @@ class Record:
 class Round:
     """The result of a round: a hypothesis, and the record.
 
+    `weights` are the votes of all hypotheses after the round, where the booster has refitted them. None means that the
+    new hypothesis has the vote `record.step` and the others keep theirs.
+
     >>> list(Round.__dataclass_fields__)
-    ['hypothesis', 'record', 'group_errors']
+    ['hypothesis', 'record', 'group_errors', 'weights']
     """
 
     hypothesis: Hypothesis
     record: Record
     group_errors: dict[Any, float] = field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
 
 
 class Rounds(Protocol):

@@ -1,8 +1,9 @@
 r"""The loop of every booster.
 
-A round shows the learner rows and weights, measures the true edge of its hypothesis, chooses a step,
-moves the distribution and adds up the gain. The :class:`Booster` holds all differences between boosters (geometry,
-set, update, step); the measure's communicator holds the difference between one machine and many.
+A round: show the learner rows and weights, measure the true edge of what it returns, find votes, move the
+distribution, add up the gain. What differs between boosters (geometry, set, update, step) is in the
+:class:`Booster`; whether a round finds one vote or all of them anew is in its vote policy
+(:mod:`maboost.boosting.vote_policy`); what differs between one machine and many is in the measure's communicator.
 """
 
 from __future__ import annotations
@@ -22,14 +23,23 @@ from maboost.boosting.game import Game, Validation
 from maboost.boosting.groups import Groups
 from maboost.boosting.history import Record, Round
 from maboost.boosting.row_sampling.policy import Sample
-from maboost.boosting.search import HypothesisSearch, SearchResult
+from maboost.boosting.search import ZERO_EDGE, HypothesisSearch, SearchResult
+from maboost.boosting.vote_policy import (
+    ErrorRefit,
+    MarginRefit,
+    Refitting,
+    RoundVotes,
+    Stagewise,
+    VotePolicy,
+)
 from maboost.boosting.votes import Votes
+from maboost.engine.base import Engine
 from maboost.engine.dispatch import engine_for, project
 from maboost.engine.settle import RowSums, Settled, settle
 from maboost.learners.base import Hypothesis, WeakLearner
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.soft_margin import linear_minimum
-from maboost.mirror.steps import Situation, scaled
+from maboost.mirror.steps import Situation
 
 __all__ = ["Run"]
 
@@ -55,7 +65,7 @@ class Run:
     groups : Groups, optional
         Whose errors are recorded every round, and whose largest densities where some have caps.
     row_hashes : array of shape (n_rows,), optional
-        Numbers in [0, 1) from the content of each row, if the booster samples rows.
+        Numbers in [0, 1) from the content of each row, where the booster has a budget of rows or refits all votes.
 
     Attributes
     ----------
@@ -125,9 +135,11 @@ class Run:
         self.exact = True
         self.sample_numbers: list[int] = []  # Sample.number of the sample kept after each round
         self.ended: str | None = None
+        watching = None
         if validation is not None:
             self.validation = replace(validation, X=producer.watching(validation.X))
-            self.validation_votes = Votes(validation.game, measure.threads)
+            watching = self.validation_votes = Votes(validation.game, measure.threads)
+        self.policy = _policy_of(booster, self.engine, self.votes, watching, row_hashes)
 
     _KEPT = (
         "state", "weight_sum", "margin_sum", "totals", "error", "last_edge", "least_edge", "exact", "held", "ended",
@@ -169,6 +181,7 @@ class Run:
         state = self.state
         kept["state"] = replace(state, theta=state.theta.copy(), density=state.density.copy())
         kept["votes"] = self.votes.state.copy()
+        kept["policy"] = self.policy.snapshot()
         if self.validation is not None:
             kept["validation_votes"] = self.validation_votes.state.copy()
         kept["random_state"] = self.random_state.get_state()
@@ -180,9 +193,10 @@ class Run:
         self.random_state = np.random.RandomState()
         self.random_state.set_state(snapshot.pop("random_state"))
         self.votes.state = snapshot.pop("votes")
-        votes = snapshot.pop("validation_votes", None)
-        if self.validation is not None and votes is not None:
-            self.validation_votes.state = votes
+        self.policy.restore(snapshot.pop("policy"))
+        watched = snapshot.pop("validation_votes", None)
+        if self.validation is not None and watched is not None:
+            self.validation_votes.state = watched
         for name, value in snapshot.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray | list) else value)
 
@@ -200,9 +214,11 @@ class Run:
         if self.ended is not None:
             raise StopIteration
         began, read = time.perf_counter(), self.search.producer.bytes_read
-        found = self.search.find(self.state, self.last_edge, self.random_state)
+        least = self.policy.least_edge
+        found = self.search.find(self.state, self.last_edge, self.random_state, least)
         if found is None:
-            self.ended = "the learner found no edge"
+            above = f" above {least:g}" if least > ZERO_EDGE else ""
+            self.ended = f"the learner found no edge{above}"
             raise StopIteration
         round = self._advance(found, self.search.producer.bytes_read - read, began)
         self.sample_numbers.append(self.held.number)
@@ -266,31 +282,23 @@ class Run:
             project,
             self.least_edge,
         )
-        self.least_edge = situation.least_edge
-        step = scaled(booster.step(situation), booster.learning_rate, situation)
         before = self.state
-        moved = self.engine.move(before, d, step.size, l1, step.guess)
-        self.state = moved.state
-        self.totals = self.totals.plus(moved.gain, step.size, step.size * l1, moved.magnitude)
+        new = self.policy.update(situation, found, self.totals, self.votes)
+        self.state, self.totals = new.state, new.totals
         sums = RowSums(self.votes.margins, self.weight_sum, self.margin_sum)
-        counts, moving = (found.rows_used, bytes_read), d if measure.width == 1 else None
-        if found.scores is not None and measure.width > 1:
-            self.votes.add(step.size, found.scores)
-        settled = settle(measure, moving, before, step.size, self.total_step, sums, counts)
-        self.last_edge = edge
+        counts = (found.rows_used, bytes_read)
+        settled = settle(measure, new.direction, before, new.step, self.total_step, sums, counts)
+        self.last_edge = max(edge, ZERO_EDGE)  # refitted votes may take a hypothesis without one
         self.exact = self.exact and found.exact
         self.error = self._error_of_pairs(settled)
-        if step.final:
-            self.ended = "the target is reached: one hypothesis is right on all the domain can hold"
-        val_error = self._validate(found.hypothesis, step.size)
+        self.ended = new.ended or self.ended
+        val_error = self._watch(found.hypothesis, new.step)
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)
-            if self.groups.capped:
-                now = self.groups.largest(measure.row_means(self.state.density), measure)
-                self.largest_densities = np.maximum(self.largest_densities, now)
-        record = self._record(found, settled, step.size, moved.gain, l1, val_error, began)
-        return Round(found.hypothesis, record, group_errors)
+        record = self._record(found, settled, new, l1, val_error, began)
+        self.ended = self.ended or self.policy.why_done(record, self.exact)
+        return Round(found.hypothesis, record, group_errors, new.weights)
 
     def _error_of_pairs(self, settled: Settled) -> float:
         if self.measure.width == 1:
@@ -305,7 +313,7 @@ class Run:
         if self.validation is None:
             return math.nan
         v = self.validation
-        self.validation_votes.add(step, hypothesis.scores(v.X))
+        self.policy.watch(step, hypothesis.scores(v.X), self.validation_votes)
         wrong = v.game.worst_margins(self.validation_votes.margins) <= 0.0
         return float(self.measure.total(v.base * wrong))
 
@@ -313,8 +321,7 @@ class Run:
         self,
         found: SearchResult,
         settled: Settled,
-        step: float,
-        gain: float,
+        new: RoundVotes,
         l1: float,
         val_error: float,
         began: float,
@@ -334,9 +341,9 @@ class Run:
         return Record(
             round=self.rounds,
             edge=found.edge,
-            step=step,
-            gain=gain,
-            error_bound=self.bound.of_run(totals, self.state),
+            step=new.step,
+            gain=new.gain,
+            error_bound=self.bound.of_run(new.error_totals or totals, self.state),
             train_error=settled.error,
             val_error=val_error,
             min_margin=settled.smallest_margin / self.total_step,
@@ -348,5 +355,21 @@ class Run:
             rows_used=settled.counts[0],
             bytes_read=settled.counts[1],
             seconds=time.perf_counter() - began,
-            penalty=step * l1,
+            penalty=new.step * l1,
         )
+
+
+def _policy_of(
+    booster: Booster,
+    engine: Engine,
+    votes: Votes,
+    validation_votes: Votes | None,
+    row_hashes: Array | None,
+) -> VotePolicy:
+    """The way in which the votes of this booster are found."""
+    if isinstance(booster.step, ErrorRefit | MarginRefit):
+        problem = booster.step.problem(booster.ascent, engine.measure)
+        return Refitting(
+            problem, booster.ascent, engine.measure, votes, validation_votes, row_hashes
+        )
+    return Stagewise(booster.step, booster.learning_rate, engine)

@@ -19,6 +19,7 @@ from maboost.boosting.row_sampling.adaptive import Certain
 from maboost.boosting.row_sampling.budget import Budget
 from maboost.boosting.row_sampling.policy import Showing
 from maboost.boosting.row_sampling.trim import Trim
+from maboost.boosting.vote_policy import ErrorRefit, MarginRefit
 from maboost.mirror.ascent import MirrorAscent, Update
 from maboost.mirror.domains import (
     CappedSimplex,
@@ -36,6 +37,7 @@ __all__ = [
     "DOMAINS",
     "REGULARIZERS",
     "STEPS",
+    "TOTAL",
     "combined",
     "group_caps",
     "maboost",
@@ -43,6 +45,7 @@ __all__ = [
     "named",
     "smooth",
     "smoothness_for",
+    "softmargin",
     "sparseboost",
 ]
 
@@ -55,9 +58,13 @@ STEPS: dict[str, Callable[[], StepRule]] = {
     "adaboostv": AdaBoostV,
 }
 
+TOTAL = "total"  # the step of all votes at once
+
 TrimLike = float | Literal["auto", "certain"]
 
 
+# one row of a million, and a divergence at which a capacity is too large to smooth anything
+_ONE_ROW, _FAR = 1e-6, 1e3
 _LEAST_SMOOTHNESS = 1.1  # with 1 the distribution could not move
 
 
@@ -91,6 +98,9 @@ def maboost(
     over its class, the smallest margin on the simplex tends to the largest that an ensemble of this class
     can reach, at rate :math:`O(\log T/\sqrt T)` (Theorem 2).
 
+    With `step="total"` all votes are refitted after each round, so that they minimise the error bound. That is lazy by
+    nature and has no learning rate.
+
     >>> maboost("euclidean").ascent.regularizer
     Euclidean()
     """
@@ -100,7 +110,55 @@ def maboost(
         update,
         via,
     )
+    if isinstance(step, str) and step == TOTAL:
+        _check_total(update, learning_rate)
+        return Booster(ascent, ErrorRefit(), 1.0, _hiding(trim))
     return Booster(ascent, named("step", step, STEPS), float(learning_rate), _hiding(trim))
+
+
+def _check_total(update: str, learning_rate: float) -> None:
+    """Refuse what votes that are all refitted cannot have."""
+    if update != "lazy":
+        raise ValueError(
+            f'step="total" needs update="lazy", got update={update!r}: the distribution follows from the votes '
+            "of all rounds, and the active update forgets those of rows at their cap"
+        )
+    if learning_rate != 1.0:
+        raise ValueError(
+            f'step="total" needs learning_rate=1.0, got learning_rate={learning_rate!r}: all votes are refitted '
+            "after each round, which would undo a shorter step"
+        )
+
+
+def softmargin(
+    smoothness: float = 4.0,
+    regularizer: str | Regularizer = "entropy",
+    tolerance: float = 0.01,
+    trim: TrimLike = 0.0,
+) -> Booster:
+    r"""The largest soft margin: the mean margin of the worst 1/`smoothness` of the rows, to within `tolerance`.
+
+    All votes maximise :math:`G(\lambda V\eta)/\lambda` over the simplex after each round, at the capacity
+    :math:`\lambda = 2\max_S B_R/\tau`. With entropy that is ERLPBoost, with :math:`\lambda = 2\log(k)/\tau`, and the soft
+    margin is within :math:`\tau` of the best of the learner's class after :math:`O(\log k/\tau^2)` rounds. Without a cap
+    (`smoothness` infinite) it is the smallest margin, with :math:`\lambda = 2\log(1/D_{\min})/\tau`.
+
+    >>> softmargin().ascent.domain
+    CappedSimplex(caps=4.0)
+    """
+    if not smoothness >= 1.0:
+        raise ValueError(
+            f"smoothness must be at least 1 (no distribution fits below its own share), got {smoothness!r}"
+        )
+    domain: Domain = Simplex() if math.isinf(smoothness) else CappedSimplex(float(smoothness))
+    geometry: Regularizer = named("regularizer", regularizer, REGULARIZERS)
+    if domain.unbounded and geometry.beta(max(_ONE_ROW, 1.0 / geometry.upper)) > _FAR:
+        raise ValueError(
+            f"regularizer={regularizer!r} with smoothness=inf needs a capacity of about the number of rows over "
+            'the tolerance, which smooths nothing: use regularizer="entropy", or a finite smoothness'
+        )
+    ascent = MirrorAscent(geometry, domain, "lazy")
+    return Booster(ascent, MarginRefit(float(tolerance)), 1.0, _hiding(trim))
 
 
 def smooth(

@@ -89,7 +89,7 @@ def spread_keys(count: int) -> Array:
 def refit_votes(
     matrix: VoteMatrix,
     potential: DualPotential,
-    start: Array,
+    start: Array | Refit,
     *,
     capacity: float | None = None,
     tolerance: float = 1e-4,
@@ -104,8 +104,9 @@ def refit_votes(
     matrix : VoteMatrix
         The hypotheses on the rows.
     potential : DualPotential
-    start : array of shape (n_hypotheses,)
-        Votes to start from; the closer to the solution, the fewer steps.
+    start : array of shape (n_hypotheses,) or Refit
+        Votes to start from; the closer to the solution, the fewer steps. Or the solution of the same problem for the
+        first hypotheses of the matrix; the others then begin without a vote.
     capacity : float, optional
         The sum :math:`\lambda` of the votes. None means the error problem.
     tolerance : float, default=1e-4
@@ -135,11 +136,12 @@ def refit_votes(
         solver = _Newton(matrix, potential, None, keys)
         return solver.solve(start, tolerance, enough, most_steps)
 
-    def at(share: float, eta: Array, steps: int) -> Refit:
-        total, part = math.fsum(eta), share * capacity
-        eta = eta * (part / total) if total > 0.0 else np.full(len(eta), part / len(eta))
-        solver = _Newton(matrix, potential, part, keys)
-        return solver.solve(eta, tolerance, enough, steps)
+    def at(share: float, start: Array | Refit, steps: int) -> Refit:
+        solver = _Newton(matrix, potential, share * capacity, keys)
+        if not isinstance(start, Refit):
+            total, part = math.fsum(start), share * capacity
+            start = start * (part / total) if total > 0.0 else np.full(len(start), part / len(start))
+        return solver.solve(start, tolerance, enough, steps)
 
     found = at(1.0, start, _DIRECT)
     taken, share = found.steps, _FIRST_SHARE
@@ -168,11 +170,25 @@ class _Newton:
         self.capacity = capacity
         self.keys = spread_keys(self.measure.rows) if keys is None else keys
 
-    def solve(self, eta: Array, tolerance: float, enough: float, most_steps: int) -> Refit:
+    def begin(self, start: Array | Refit) -> tuple[Array, Array, Hardest, Array]:
+        """The votes to start from, their margins, the distribution and the edges under it."""
+        matrix, measure = self.matrix, self.measure
+        if not isinstance(start, Refit):
+            margins = matrix.margins(start)
+            hardest = self.potential.hardest(margins)
+            return start, margins, hardest, matrix.edges(hardest.density, measure, hardest.mass)
+        known, hardest = len(start.eta), start.hardest
+        new = np.arange(known, len(matrix))
+        edges = matrix.edges(hardest.density, measure, hardest.mass, new)
+        edges[:known] = start.edges
+        eta = np.append(start.eta, np.zeros(len(new)))
+        return eta, start.margins, hardest, edges
+
+    def solve(
+        self, start: Array | Refit, tolerance: float, enough: float, most_steps: int
+    ) -> Refit:
         matrix, potential = self.matrix, self.potential
-        margins = matrix.margins(eta)
-        hardest = potential.hardest(margins)
-        edges = matrix.edges(hardest.density, self.measure, hardest.mass)
+        eta, margins, hardest, edges = self.begin(start)
         damping, steps, blind = 0.0, 0, 0
         while True:
             violation = self.violation(eta, edges)
@@ -327,7 +343,8 @@ class _Newton:
             slope[capped] = 0.0
         elif capped.any():
             first = 0 if limits is None else limits.masses.size
-            own = first + 1 + np.arange(measure.rows) + measure.rows * measure.comm.rank
+            before = measure.count // width * measure.comm.rank  # no two shards have a number in common
+            own = first + 1 + before + np.arange(measure.rows)
             groups = np.where(np.repeat(capped, width), np.repeat(own, width), groups)
         return measure.entries * slope, groups, None
 

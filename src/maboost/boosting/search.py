@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maboost.boosting.game import Game
 from maboost.boosting.row_sampling.policy import Estimate, RoundRows, Sample, Showing, Subset
-from maboost.boosting.votes import Scores
+from maboost.boosting.votes import Scores, negated
 from maboost.engine.base import Engine
 from maboost.engine.leaf_codes import Direction
 from maboost.learners.base import Hypothesis, Negated, Producer, WeakLearner
@@ -20,7 +20,7 @@ from maboost.runtime.entries import value_at
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import chunks_of, parallel_for
 
-__all__ = ["HypothesisSearch", "SearchResult"]
+__all__ = ["ZERO_EDGE", "HypothesisSearch", "SearchResult"]
 
 Array = NDArray[np.float64]
 
@@ -44,16 +44,15 @@ def _weigh(team, density, mass, weights, rows, out):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A hypothesis with a positive edge.
+    """A hypothesis whose edge is large enough.
 
     Attributes
     ----------
     hypothesis : Hypothesis
     direction : array or LeafCodes
         The loss vector over all rows.
-    scores : array, tuple or None
-        The scores on all rows (:data:`maboost.boosting.votes.Scores`); None with two classes, where the loss
-        vector contains them.
+    scores : array or tuple
+        The scores on all rows (:data:`maboost.boosting.votes.Scores`).
     edge : float
         The edge over all rows, including those hidden from the learner.
     rows_used : int
@@ -64,7 +63,7 @@ class SearchResult:
 
     hypothesis: Hypothesis
     direction: Direction
-    scores: Scores | None
+    scores: Scores
     edge: float
     rows_used: int
     exact: bool
@@ -97,19 +96,22 @@ class HypothesisSearch:
         self.measure = self.engine.measure
         self._unit_weights = bool(np.all(self.weights == 1.0))
 
-    def losses(self, h: Hypothesis) -> tuple[Direction, Scores | None]:
+    def losses(self, h: Hypothesis) -> tuple[Direction, Scores]:
         """Return the loss vector of a hypothesis, as codes if it takes few values, and its scores as in `SearchResult`."""
         known = self.producer.training_leaves(h)
-        many = self.game.width > 1
         if known is None or not self.game.takes_codes(len(known[0]), self.measure.count):
             scores = self.producer.training_scores(h)
-            return self.game.loss(scores), scores if many else None
-        return self.game.coded_loss(*known, self.measure.threads), known if many else None
+            return self.game.loss(scores), scores if known is None else known
+        return self.game.coded_loss(*known, self.measure.threads), known
 
     def find(
-        self, state: AscentState, last_edge: float | None, random_state: np.random.RandomState
+        self,
+        state: AscentState,
+        last_edge: float | None,
+        random_state: np.random.RandomState,
+        least: float = ZERO_EDGE,
     ) -> SearchResult | None:
-        """Return a hypothesis with a positive edge over all rows, hiding rows only as far as that allows."""
+        """Return a hypothesis with an edge above `least` over all rows, hiding rows only as far as that allows."""
         trim, weighed = self.trim, self.weighed(state)
         if trim.samples and math.isinf(self.held.size):
             self.hold(self.held)  # release the rows of a sample that the last round discarded
@@ -117,13 +119,13 @@ class HypothesisSearch:
             shown = trim.shown(weighed, amount, self.held)
             if shown.held is not self.held:
                 self.hold(shown.held)
-            found = self._found_on(shown, weighed.density, state, random_state)
+            found = self._found_on(shown, weighed.density, state, random_state, least)
             estimate = None
             if found is not None:
                 estimate = Estimate(found.edge, 0.0)
                 if shown.edge_share > 0.0:  # otherwise the estimate is not needed
                     estimate = shown.estimate(found.direction, state.density, self.measure)
-                if trim.accepts(shown, found.edge, estimate):
+                if not shown.hides or trim.accepts(shown, found.edge, estimate):
                     return found
             if not shown.hides:
                 break
@@ -146,8 +148,9 @@ class HypothesisSearch:
         rows_density: Array,
         state: AscentState,
         random_state: np.random.RandomState,
+        least: float,
     ) -> SearchResult | None:
-        """Return a hypothesis for these rows that has a positive edge over all rows."""
+        """Return a hypothesis for these rows that has an edge above `least` over all rows."""
         rows, factors = shown.rows, shown.factors
         weights = self._shown_weights(rows_density, rows, state.mass)
         used = len(weights)
@@ -161,8 +164,8 @@ class HypothesisSearch:
             d, scores = self.losses(h)
             edge = self.engine.edge(state, d)
             if edge < -ZERO_EDGE and self.learner.closed_under_negation:
-                h, d, edge = Negated(h), -d, -edge
-            if edge > ZERO_EDGE:
+                h, d, scores, edge = Negated(h), -d, negated(scores), -edge
+            if edge > least:
                 return SearchResult(
                     h, d, scores, edge, used, self.learner.exact and not shown.hides
                 )

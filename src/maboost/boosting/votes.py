@@ -11,11 +11,16 @@ from maboost.boosting.game import Game
 from maboost.engine.multiclass import add_votes, margins_of_votes
 from maboost.runtime.threads import Threads
 
-__all__ = ["Scores", "Votes"]
+__all__ = ["Scores", "Votes", "negated"]
 
 Array = NDArray[np.float64]
 # the scores of a hypothesis on the rows: an array, or the answers of a tree and each row's leaf
 Scores: TypeAlias = Array | tuple[Array, NDArray[np.int32]]
+
+
+def negated(scores: Scores) -> Scores:
+    """Return the scores of the opposite of a two-class hypothesis."""
+    return -scores if isinstance(scores, np.ndarray) else (-scores[0], scores[1])
 
 
 class Votes:
@@ -47,11 +52,10 @@ class Votes:
     def add(self, step: float, scores: Scores) -> None:
         """Add a hypothesis with these scores on all rows."""
         game = self.game
-        if self._votes is None:
-            assert isinstance(scores, np.ndarray)
-            self.margins += game.margins(step * scores)
-            return
         answers, leaves = (scores, None) if isinstance(scores, np.ndarray) else scores
+        if self._votes is None:
+            self.margins += game.margins(step * (answers if leaves is None else answers[leaves]))
+            return
         labels, margins = game.small_labels, self.margins
         self.threads.run(add_votes, self._votes, answers, leaves, step, labels, margins)
 
@@ -59,6 +63,10 @@ class Votes:
     def votes(self) -> Array:
         """The votes H on every row: (n,) for two classes, (n, K) for more."""
         return self.game.margins(self.margins) if self._votes is None else self._votes
+
+    def replace(self, votes: Array) -> None:
+        """Take other votes on all rows: (n,) for two classes, (n, K) for more."""
+        self.state = self.game.margins(votes) if self._votes is None else votes
 
     @property
     def state(self) -> Array:

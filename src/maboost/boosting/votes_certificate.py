@@ -10,25 +10,23 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from maboost.boosting.certificate import ErrorBound, Totals
+from maboost.boosting.certificate import ErrorBound
 from maboost.boosting.recipes import DOMAINS, REGULARIZERS, named
 from maboost.boosting.rounding import at_least, at_most
+from maboost.boosting.scale import best_scale
 from maboost.engine.dispatch import project
 from maboost.mirror.ascent import MirrorAscent
 from maboost.mirror.domains import Domain
 from maboost.mirror.measure import BaseMeasure
-from maboost.mirror.potential import DualPotential, Hardest
+from maboost.mirror.potential import DualPotential
 from maboost.mirror.regularizers import Regularizer
 from maboost.mirror.soft_margin import linear_minimum
 
-__all__ = ["VotesCertificate", "certificate_of", "gain_at_floor"]
+__all__ = ["VotesCertificate", "certificate_of"]
 
 Array = NDArray[np.float64]
-
-_LONGEST = 2.0**40  # times the largest margin: beyond this the gain is less than its rounding
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ def certificate_of(
     ascent = MirrorAscent(geometry, allowed)
     bound = ErrorBound.of(ascent, measure)
     potential = DualPotential(geometry, allowed, measure, project)
-    factor, hardest, totals = _best_factor(m, potential, bound)
+    factor, hardest, totals = best_scale(m, potential, bound)
     lowest = m if measure.width == 1 else m.reshape(measure.rows, -1).min(axis=1)
     soft = linear_minimum(m, allowed, measure, geometry.upper, projection=project)
     return VotesCertificate(
@@ -214,45 +212,3 @@ def certificate_of(
         * measure.row_means(hardest.density)
         / max(hardest.mass, 1e-300),
     )
-
-
-def gain_at_floor(bound: ErrorBound, measure: BaseMeasure) -> float:
-    """Return a gain at which the error bound reaches its floor, or is below the mass of every row."""
-    regularizer = bound.regularizer
-    if bound.potential:
-        return (1.0 - 0.5 * measure.smallest_row / measure.width) / bound.potential
-    level = max(0.5 * measure.smallest_row, bound.floor - bound.uncertified) / measure.width
-    target = regularizer.beta(max(min(level, 1.0), 1.0 / regularizer.upper))
-    return target * (1.0 + 1e-9) + 1e-9
-
-
-def _best_factor(
-    margins: Array, potential: DualPotential, bound: ErrorBound
-) -> tuple[float, Hardest, Totals]:
-    """Return the factor of largest certified gain, the hardest distribution there, and the gain with its magnitudes.
-
-    If the gain is unbounded, a factor at which the error bound is at its floor.
-    """
-    measure = potential.measure
-    top = measure.maximum(np.abs(margins))
-    enough = gain_at_floor(bound, measure)
-
-    def at(factor: float) -> tuple[Hardest, float]:
-        """Return the distribution, and the slope of the certified gain, since rounding grows with the factor."""
-        hardest = potential.hardest(factor * margins)
-        (edge,) = measure.integrals([hardest.density * margins])
-        rounding = bound.rounding(Totals(1, 0.0, 0.0, 1.0)) - bound.rounding(Totals(1))
-        return hardest, edge - top * rounding
-
-    hardest, slope = at(0.0)
-    if top == 0.0 or not slope > 0.0:
-        return 0.0, hardest, Totals(1)
-    near, far = 0.0, 1.0 / top
-    hardest, slope = at(far)
-    while slope > 0.0 and hardest.gain < enough and far * top < _LONGEST:
-        near, far = far, 2.0 * far
-        hardest, slope = at(far)
-    if slope < 0.0:
-        far = float(scipy.optimize.brentq(lambda x: at(x)[1], near, far, rtol=1e-6, xtol=1e-300))
-        hardest, _ = at(far)
-    return far, hardest, Totals(1, hardest.gain, abs(hardest.gain), far * top)

@@ -14,7 +14,13 @@ __all__ = ["booster", "booster_name"]
 
 _LARGEST_SEED = 2**32 - 1
 
-OWNERS = {"noise_rate": "smooth", "smoothness": "smooth", "kappa": "sparse", "sparsity": "sparse"}
+OWNERS = {
+    "noise_rate": ("smooth",),
+    "smoothness": ("smooth", "margin"),
+    "tolerance": ("margin",),
+    "kappa": ("sparse",),
+    "sparsity": ("sparse",),
+}
 
 # parameters of every booster, and the options that set them; without an option the booster's default holds
 _AS_THEY_ARE = {
@@ -38,6 +44,11 @@ def booster(options: dict[str, Any]) -> Any:
     }
     given = {name: options[option] for name, option in _AS_THEY_ARE.items()}
     params |= {name: value for name, value in given.items() if value is not None}
+    if name == "margin" and "learning_rate" in params:
+        raise TableError(
+            "--learning-rate is a factor on steps, and --booster margin has none: it finds all votes anew in "
+            "every round"
+        )
     valid = options["valid"]
     if valid is not None:
         params["early_stopping"] = not is_number(valid) or float(valid) != 0.0
@@ -65,9 +76,9 @@ def _own(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that only one booster has."""
     own = {option: options[option] for option in OWNERS if options[option] is not None}
     for option in own:
-        if name != OWNERS[option]:
-            flag = option.replace("_", "-")
-            raise TableError(f"--{flag} is for --booster {OWNERS[option]}, not for {name}")
+        if name not in OWNERS[option]:
+            flag, owners = option.replace("_", "-"), " or ".join(OWNERS[option])
+            raise TableError(f"--{flag} is for --booster {owners}, not for {name}")
     if {"noise_rate", "smoothness"} <= set(own):
         raise TableError("give --smoothness or --noise-rate, not both")
     if name == "combined":

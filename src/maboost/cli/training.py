@@ -66,7 +66,10 @@ __all__ = ["train"]
 )
 @click.option("--noise-rate", type=float, help="Share of wrong or unpredictable labels (smooth).")
 @click.option(
-    "--smoothness", type=float, help="Cap on a row's weight, in times its share (smooth)."
+    "--smoothness", type=float, help="Cap on a row's weight, in times its share (smooth, margin)."
+)
+@click.option(
+    "--tolerance", type=float, help="Gap to the best soft margin at which to stop (margin)."
 )
 @click.option("--sparsity", type=float, help="Share of the rows left out of every round (sparse).")
 @click.option(

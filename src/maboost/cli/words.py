@@ -30,6 +30,7 @@ OPTIONS = {
     "sample_domain": "--domain-column",
     "smoothness": "--smoothness",
     "sparsity": "--sparsity",
+    "tolerance": "--tolerance",
     "validation_fraction": "--valid",
 }
 ADVICE = {

@@ -132,20 +132,24 @@ def _answers_times(sums, table, ends):
 
 
 @kernel
-def _look_up_rows(codes, which, rows, places, table, out, size, chunk, slot):
-    width = table.shape[1]
-    for j in range(chunk * size, min((chunk + 1) * size, rows.size)):
-        for s in range(which.size):
-            leaf = places[which[s]] + np.int64(codes[which[s], rows[j]])
-            for k in range(width):
-                out[s, j * width + k] = table[leaf, k]
+def _look_up_rows(codes, which, rows, places, table, out, chunk, slot):
+    """Write the answers of one hypothesis, whose codes then stay in a cache."""
+    width, its, place, mine = table.shape[1], codes[which[chunk]], places[which[chunk]], out[chunk]
+    if width == 1:
+        flat = table.reshape(-1)
+        for j in range(rows.size):
+            mine[j] = flat[np.uint64(place) + np.uint64(its[rows[j]])]
+        return
+    for j in range(rows.size):
+        leaf = place + np.int64(its[rows[j]])
+        for k in range(width):
+            mine[j * width + k] = table[leaf, k]
 
 
 @kernel
 def _answers_on(team, codes, which, rows, places, table, out):
     """Write the answers of some hypotheses on some rows."""
-    chunks, size = chunks_of(team, rows.size, _LEAST)
-    parallel_for(team, chunks, _look_up_rows, (codes, which, rows, places, table, out, size))
+    parallel_for(team, which.size, _look_up_rows, (codes, which, rows, places, table, out))
 
 
 def codes_of_scores(scores: Array) -> tuple[Array, NDArray[np.int64]]:
@@ -220,6 +224,13 @@ class VoteMatrix:
     def append_scores(self, scores: Array) -> None:
         """Add a hypothesis by its scores on all rows."""
         self.append(*codes_of_scores(scores))
+
+    def copy(self) -> VoteMatrix:
+        """Return a matrix of the same hypotheses, to which others can be appended."""
+        other = VoteMatrix(self.labels, self.n_classes, self.threads)
+        other._codes = self._codes[: len(self)].copy()
+        other._tables, other._ends = list(self._tables), list(self._ends)
+        return other
 
     def truncate(self, count: int) -> None:
         """Keep the first hypotheses only."""

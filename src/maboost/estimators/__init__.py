@@ -3,6 +3,7 @@
 from maboost.estimators.combined import CombinedBoostClassifier
 from maboost.estimators.maboost import MABoostClassifier
 from maboost.estimators.mada import MadaBoostClassifier
+from maboost.estimators.margin import MarginBoostClassifier
 from maboost.estimators.smooth import SmoothBoostClassifier
 from maboost.estimators.sparse import SparseBoostClassifier
 from maboost.estimators.tree import HistTreeClassifier
@@ -13,6 +14,7 @@ __all__ = [
     "HistTreeClassifier",
     "MABoostClassifier",
     "MadaBoostClassifier",
+    "MarginBoostClassifier",
     "SmoothBoostClassifier",
     "SparseBoostClassifier",
 ]
@@ -24,5 +26,6 @@ BOOSTERS: dict[str, type] = {
     "maboost": MABoostClassifier,
     "sparse": SparseBoostClassifier,
     "mada": MadaBoostClassifier,
+    "margin": MarginBoostClassifier,
     "combined": CombinedBoostClassifier,
 }

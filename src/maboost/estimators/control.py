@@ -141,7 +141,7 @@ class Score:
             validation: Validation, margins: Array, rows: BaseMeasure, round: Round
         ) -> float:
             view.ensemble_ = model.ensemble_.first(len(model.ensemble_))
-            view.ensemble_.add(round.hypothesis, round.record.step)
+            view.ensemble_.advance(round)
             view._fixed = run.validation_votes.votes.copy()
             view.probability_scale_ = probability_scale(margins, rows, VALIDATION_SMOOTHING)
             labels = classes[validation.game.labels]

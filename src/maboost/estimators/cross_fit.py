@@ -21,7 +21,7 @@ _STAGES = 10  # numbers of rounds after which the votes are kept
 
 
 def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array] | None:
-    """Return the votes on every row after each tenth of the rounds.
+    """The votes on every row after each tenth of the rounds; of models without stages, after the last round.
 
     The rows are split into folds twice, by two hashes of their values. A booster like `model` is fitted
     without each fold and votes on it; the votes of both splits are averaged. A split in which a fold has all rows
@@ -40,7 +40,8 @@ def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array
         None if there is one class only, or both splits are left out.
     """
     K, rounds = len(rows.classes), max(model.n_iter_, 1)
-    after = sorted({math.ceil(rounds * stage / _STAGES) for stage in range(1, _STAGES + 1)})
+    first = 1 if model.has_stages else _STAGES
+    after = sorted({math.ceil(rounds * stage / _STAGES) for stage in range(first, _STAGES + 1)})
     place = [
         np.minimum((folds * rows.table.row_hashes(seed)).astype(np.intp), folds - 1)
         for seed in _SEEDS

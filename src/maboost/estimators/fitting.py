@@ -215,7 +215,8 @@ class Fitting(Voting):
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
-        row_hashes = rows.table.row_hashes(seed=0) if booster.trim.samples else None
+        hashed = booster.trim.samples or booster.refits
+        row_hashes = rows.table.row_hashes(seed=0) if hashed else None
         return Run(
             booster, learner, rows.X, game, rows.weights.shown, measure, rows.random_state,
             validation, groups, row_hashes,
@@ -281,7 +282,8 @@ class Fitting(Voting):
         """Continue where the last fit ended, if there was one."""
         self._fingerprints: dict[str, Any] = {
             "rows": rows.fingerprint(),
-            "booster": described(run.booster.ascent),
+            "booster": described(run.booster.ascent)
+            + (f", {described(run.booster.step)}" if run.booster.refits else ""),
             "parameters": booster_parameters(self),
             "validation rows": rows.validation_fingerprint(run.validation),
             "scoring": described(self.scoring),
@@ -366,7 +368,7 @@ class Fitting(Voting):
                         keep(True)
                         break
                     record = replace(round.record, val_score=score(round))
-                    self.ensemble_.add(round.hypothesis, record.step)
+                    self.ensemble_.advance(replace(round, record=record))
                     self.history_.append(record, round.group_errors)
                     progress(record)
                     reason = self._reason_to_stop(record, stops)
@@ -410,7 +412,7 @@ class Fitting(Voting):
         if run.validation is not None and done:
             self.best_iteration_ = best_round(self.history_["val_score"])
         self.n_iter_ = self.best_iteration_ if self.early_stopping_ else done
-        self.ensemble_ = self.ensemble_.first(self.n_iter_)
+        self.ensemble_ = self.ensemble_.first(self.n_iter_).voting()
         self._keep_rows(run, rows)
         self.probability_scale_ = self._fitted_scale(run)
         if self.n_iter_ < done:

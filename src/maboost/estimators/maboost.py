@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import StrOptions
 
 from maboost.boosting.booster import Booster
-from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, maboost
+from maboost.boosting.recipes import DOMAINS, REGULARIZERS, STEPS, TOTAL, maboost
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.documentation import documented
@@ -47,10 +47,10 @@ class MABoostClassifier(BoostingClassifier):
         Factor on every step. On noisy labels small rates do best, together with a small cap in `domain`.
     domain : "simplex" or Domain, default="simplex"
         The set the distribution stays in, for example ``CappedSimplex(10)``.
-    via : Domain, default=None
-        Project onto this larger set first, and then onto `domain` (double projection, Lemma 4 of the paper):
-        for example ``Orthant()`` before the simplex. Needs the active update, and ``step="paper"`` or
-        "maxmargin".
+    step : {"corrective", "paper", "maxmargin", "total"} or StepRule, default="corrective"
+        The step of largest gain, the step of the proofs, or the step of Theorem 2. "total" refits the votes of all
+        hypotheses after each round, so that they minimise the error bound, and leaves hypotheses without a vote out of
+        the model; it needs `update="lazy"` and `learning_rate=1.0`.
     max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
         Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
         :class:`HistTreeClassifier`. Here "auto" is depth 3, any number of leaves, and one row a leaf.
@@ -81,8 +81,7 @@ class MABoostClassifier(BoostingClassifier):
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "domain": [StrOptions(set(DOMAINS)), Domain],
         "update": [StrOptions({"active", "lazy"})],
-        "step": [StrOptions(set(STEPS)), callable],
-        "via": [Domain, None],
+        "step": [StrOptions({*STEPS, TOTAL}), callable],
     }
 
     def __init__(

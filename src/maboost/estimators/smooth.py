@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maboost.boosting.booster import Booster
 from maboost.boosting.calibration import UNSEEN_ERROR
 from maboost.boosting.loop import Run
-from maboost.boosting.recipes import REGULARIZERS, STEPS, smooth, smoothness_for
+from maboost.boosting.recipes import REGULARIZERS, STEPS, TOTAL, smooth, smoothness_for
 from maboost.data.holdout import held_out_shares
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
@@ -60,6 +60,10 @@ class SmoothBoostClassifier(BoostingClassifier):
         no cap at 0. With `flip_rates` the fraction is that of true labels, and the weighted error on
         given labels sets the cap. Not together with `smoothness`. At this cap no edge is promised: a classifier
         that errs on that fraction may have edge 0 under the hardest distribution.
+    step : {"corrective", "paper", "maxmargin", "total"} or StepRule, default="corrective"
+        The step of largest gain, the step of the proofs, or the step of Theorem 2. "total" refits the votes of all
+        hypotheses after each round, so that they minimise the error bound, and leaves hypotheses without a vote out of
+        the model; it needs `update="lazy"` and `learning_rate=1.0`.
 
     Attributes
     ----------
@@ -88,7 +92,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         "noise_rate": [Interval(Real, 0, 0.4546, closed="left"), None],
         "regularizer": [StrOptions(set(REGULARIZERS)), Regularizer],
         "update": [StrOptions({"active", "lazy"})],
-        "step": [StrOptions(set(STEPS)), callable],
+        "step": [StrOptions({*STEPS, TOTAL}), callable],
     }
 
     def __init__(
@@ -146,10 +150,10 @@ class SmoothBoostClassifier(BoostingClassifier):
         else:
             k = float(self.smoothness)
         self.smoothness_ = k
-        return self._booster(k, self.learning_rate), None
+        return self._booster(k, self.learning_rate, self.step), None
 
-    def _booster(self, k: float, rate: float) -> Booster:
-        return smooth(k, self.regularizer, self.update, self.step, rate, self.trim)
+    def _booster(self, k: float, rate: float, step: Any) -> Booster:
+        return smooth(k, self.regularizer, self.update, step, rate, self.trim)
 
     def _estimated_smoothness(self, rows: TrainingRows) -> float:
         """Return the cap from the least error of a trial run on held-out rows.
@@ -171,8 +175,10 @@ class SmoothBoostClassifier(BoostingClassifier):
         if classes_among(rows, out == 1.0) < classes:
             return _FALLBACK
         trial = replace(rows.shared(1.0 - out), random_state=np.random.RandomState(0))
+        # votes that are all refitted have no rate
+        step = "corrective" if isinstance(self.step, str) and self.step == TOTAL else self.step
         run = self._new_run(
-            self._booster(_TRIAL_CAP, _TRIAL_RATE), trial, self._as_validation(rows.shared(out))
+            self._booster(_TRIAL_CAP, _TRIAL_RATE, step), trial, self._watch(rows.shared(out))
         )
         least = _least_error(run)
         if least is None:

@@ -152,21 +152,38 @@ class Voting:
         )
 
     def staged_decision_function(self, X: Any) -> Iterator[Array]:
-        """Yield `decision_function` after each round."""
-        check_is_fitted(self)
-        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
+        """`decision_function` after each round.
+
+        It raises ValueError where votes were refitted after each round, as with `step="total"`: those of earlier
+        rounds are not kept.
+        """
+        for votes in self._staged_votes(X):
             yield self._decisions(votes) if self._corrects_votes else votes.copy()
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Yield `predict` after each round."""
+    def _staged_votes(self, X: Any) -> Iterator[Array]:
+        """H after each round, always the same array."""
         check_is_fitted(self)
-        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
+        if not self.has_stages:
+            raise ValueError(
+                "this model has no stages: the votes of all hypotheses were refitted after each round, and only "
+                "the last votes are kept. For the model of n rounds fit with n_estimators=n"
+            )
+        return self.ensemble_.staged_votes(self._checked_rows(X))
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether the models of earlier rounds are part of this one: not where votes were refitted after each round."""
+        check_is_fitted(self)
+        return self.ensemble_.rounds is None
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """`predict` after each round."""
+        for votes in self._staged_votes(X):
             yield self._decide(self._decisions(votes))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:
-        """Yield `predict_proba` after each round."""
-        check_is_fitted(self)
-        for votes in self.ensemble_.staged_votes(self._checked_rows(X)):
+        """`predict_proba` after each round."""
+        for votes in self._staged_votes(X):
             yield self._probabilities(votes)
 
     def staged_score(
@@ -317,7 +334,7 @@ class Voting:
         save(self, path)
 
     def __len__(self) -> int:
-        """Return the number of rounds in the model."""
+        """Estimators in the model: one a round, unless votes were refitted and those without a vote left out."""
         check_is_fitted(self)
         return len(self.ensemble_)
 
@@ -325,21 +342,27 @@ class Voting:
         return True
 
     def __getitem__(self, index: int | slice) -> Any:
-        """Return the model of the first n rounds for ``model[:n]``, and the estimator of a round for ``model[i]``."""
+        """``model[:n]`` is the model of the first n rounds; ``model[i]`` one of `estimators_`."""
         check_is_fitted(self)
         if not isinstance(index, slice):
             return self.estimators_[index]
-        start, stop, stride = index.indices(len(self.ensemble_))
+        start, stop, stride = index.indices(self.n_iter_)
         if start != 0 or stride != 1:
             raise ValueError(
                 f"a model can be cut after a round, model[:n], but not to [{index.start}:{index.stop}:"
                 f"{index.step}]: later rounds correct the earlier ones"
             )
         first = copy.copy(self)
-        first.ensemble_ = self.ensemble_.first(stop)
+        if self.has_stages:
+            first.ensemble_ = self.ensemble_.first(stop)
+        elif stop < self.n_iter_:
+            raise ValueError(
+                f"this model cannot be cut to [:{index.stop}]: the votes of all hypotheses were refitted after "
+                f"each of {self.n_iter_} rounds, and only the last votes are kept. Fit with n_estimators={stop}"
+            )
         first.history_ = self.history_.upto(stop)
         first.certificate_ = self.certificate_.upto(
-            first.history_, f"the first {stop} of {len(self)} rounds"
+            first.history_, f"the first {stop} of {self.n_iter_} rounds"
         )
         first.n_iter_ = first.best_iteration_ = stop
         for per_row in ("_distribution", "_evidence", "_resume", "_training", "_suspected"):
@@ -372,7 +395,9 @@ class Voting:
     def estimator_errors_(self) -> Array:
         """The weighted error of each estimator under its own distribution, (1 - edge)/2."""
         check_is_fitted(self)
-        return 0.5 * (1.0 - self.history_["edge"].astype(float)[: len(self.ensemble_)])
+        edges, rounds = self.history_["edge"].astype(float), self.ensemble_.rounds
+        found: Array = edges[: len(self.ensemble_)] if rounds is None else edges[rounds - 1]
+        return 0.5 * (1.0 - found)
 
     @property
     def rare_categories_(self) -> dict[Any, list[Any]]:

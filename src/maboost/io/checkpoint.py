@@ -208,7 +208,7 @@ class Checkpoint:
                 round = stored.repeat(t, run)
             except (ValueError, ArithmeticError) as error:
                 raise self._of_another_fit(str(error)) from None
-            model.ensemble_.add(round.hypothesis, round.record.step)
+            model.ensemble_.advance(round)
         run.exact, run.ended = stored.exact, stored.ended
         run.random_state = np.random.RandomState()
         run.random_state.set_state(stored.generator)

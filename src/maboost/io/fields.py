@@ -120,6 +120,10 @@ class Tensors:
         self._spare -= size
         require(self._spare >= 0, f"{what} would take far more memory than the file has bytes")
 
+    def has(self, name: str) -> bool:
+        """Whether there is an array of this name that nobody took."""
+        return name in self._left
+
     def take(self, name: str, dtype: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Take an array of this dtype and shape; None stands for any length."""
         require(name in self._left, f"array {name!r} is missing")

@@ -170,6 +170,8 @@ def _parts(model: Any) -> tuple[Arrays, dict[str, Any]]:
     }
     trees = [h.tree for h in model.ensemble_.hypotheses]
     arrays["estimator_weights"] = np.asarray(model.estimator_weights_, dtype=np.float64)
+    if model.ensemble_.rounds is not None:
+        arrays["estimator_rounds"] = np.asarray(model.ensemble_.rounds, dtype=np.int64)
     return arrays | flat(trees, 1 if K <= 2 else K) | encoder.arrays, document
 
 
@@ -232,7 +234,7 @@ def _model(arrays: Arrays, document: dict[str, Any]) -> Any:
     else:
         require(smoothness is None, "the document.smoothness must be null for this booster")
     model.certificate_ = read_certificate(fields.object("certificate"), K, decoder)
-    require(model.certificate_.rounds == len(trees), "certificate.rounds must count the trees")
+    _check_rounds(model)
     fields.finish()
     tensors.finish()
     return model
@@ -306,8 +308,11 @@ def _read_rounds(model: Any, fields: Fields, tensors: Tensors, trees: list[Any])
         np.all(steps >= 0.0) and total <= _MOST_STEPS,
         "array 'estimator_weights' must be finite and not negative",
     )
+    found = None
+    if tensors.has("estimator_rounds"):
+        found = tensors.take("estimator_rounds", np.int64, (rounds,))
     model.ensemble_ = Ensemble(
-        K, model.ensemble_.heaviest, [TreeHypothesis(tree) for tree in trees], steps
+        K, model.ensemble_.heaviest, [TreeHypothesis(tree) for tree in trees], steps, found
     )
     model.n_iter_ = rounds
     model.best_iteration_ = fields.integer("best_iteration", 0, len(model.history_))
@@ -318,3 +323,15 @@ def _read_rounds(model: Any, fields: Fields, tensors: Tensors, trees: list[Any])
         f"the document.probability_scale must be positive and finite, got {scale}",
     )
     model.probability_scale_ = scale
+
+
+def _check_rounds(model: Any) -> None:
+    """Compare the rounds of the certificate with the trees; votes that were refitted leave some trees out."""
+    rounds, found = model.certificate_.rounds, model.ensemble_.rounds
+    if found is None:
+        require(rounds == len(model.ensemble_), "certificate.rounds must count the trees")
+        return
+    require(rounds <= len(model.history_), "history must have a record for every round")
+    rises = not len(found) or (found[0] >= 1 and found[-1] <= rounds and np.all(np.diff(found) > 0))
+    require(rises, "array 'estimator_rounds' must rise and hold rounds of the certificate")
+    model.n_iter_ = rounds

@@ -84,7 +84,8 @@ class MarginDisplay:
         sample_weight : array of shape (n_rows,), optional
             Weights of the rows.
         rounds : iterable of int, optional
-            Which rounds get a curve; by default the first, a tenth, a third and the last.
+            Which rounds get a curve; by default the first, a tenth, a third and the last. Only the last where votes
+            were refitted after each round.
         ax : matplotlib axes, optional
         **kwargs
             As in :meth:`plot`.
@@ -94,6 +95,8 @@ class MarginDisplay:
         MarginDisplay
         """
         fitted_booster(model, cls)
+        if rounds is None and not model.has_stages:
+            rounds = [model.n_iter_]
         chosen = _chosen_rounds(rounds, model.n_iter_)
         margins = np.stack([model[:n].margins(X, y) for n in chosen])
         return cls(margins, chosen, sample_weight=sample_weight).plot(ax=ax, **kwargs)

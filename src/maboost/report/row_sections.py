@@ -46,7 +46,7 @@ def _margin_blocks(subject: Subject) -> list[Any]:
     unknown = sorted({*training.y[rows].tolist()} - {*subject.classes}, key=str)
     if unknown:
         return [Note(f"Margins are left out: y has classes the model does not know, such as {unknown[0]!r}.")]  # fmt: skip
-    chosen = _chosen_rounds(subject.rounds)
+    chosen = _chosen_rounds(subject.rounds) if subject.model.has_stages else [subject.rounds]
     X, y, weight = _picked(training, rows), training.y[rows], training.weight[rows]
     margins = [subject.model[:n].margins(X, y) for n in chosen]
     curves = [

@@ -244,7 +244,11 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
             f"y_test has none of the model's classes {model.classes_.tolist()[:5]!r}: give labels as in "
             "the fit"
         )
-    staged = np.array([float(np.mean(p != labels)) for p in model.staged_predict(X)])
+    if model.has_stages:
+        staged = np.array([float(np.mean(p != labels)) for p in model.staged_predict(X)])
+    else:
+        staged = np.full(model.n_iter_, np.nan)
+        staged[-1:] = np.mean(model.predict(X) != labels)
     return TestRows(float(staged[-1]), staged, len(labels))
 
 
