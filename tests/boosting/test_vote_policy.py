@@ -98,7 +98,9 @@ def test_a_refit_gains_at_least_the_corrective_step(booster):
     for round in islice(run, 12):
         d = run.game.loss(round.hypothesis.table)
         alone = minimize_scalar(
-            lambda s, m=margins, d=d: -potential.gain(m - s * d), bounds=(0.0, 8.0), method="bounded"
+            lambda s, m=margins, d=d: -potential.gain(m - s * d),
+            bounds=(0.0, 8.0),
+            method="bounded",
         )
         slack = booster.step.tolerance * (votes + run.total_step + alone.x)
         assert run.gain >= -alone.fun - slack - 1e-9
@@ -130,7 +132,8 @@ def test_the_soft_margin_is_within_the_tolerance_of_the_best(seed):
     best = best_soft_margin(-problem.losses(), measure, domain)
     assert "within tolerance" in run.ended
     gaps = [
-        min(r.edge for r in records[: t + 1]) - record.soft_margin for t, record in enumerate(records)
+        min(r.edge for r in records[: t + 1]) - record.soft_margin
+        for t, record in enumerate(records)
     ]
     for gap, record in zip(gaps, records, strict=True):
         assert best - record.soft_margin >= -1e-9
@@ -194,9 +197,9 @@ def test_votes_on_validation_rows_are_those_of_all_hypotheses():
 
 
 def test_what_all_votes_at_once_exclude_is_refused():
-    with pytest.raises(ValueError, match='needs update="lazy", got update=\'active\''):
+    with pytest.raises(ValueError, match="needs update=\"lazy\", got update='active'"):
         maboost(step="total")
-    with pytest.raises(ValueError, match="needs learning_rate=1.0, got learning_rate=0.5"):
+    with pytest.raises(ValueError, match=r"needs learning_rate=1\.0, got learning_rate=0.5"):
         maboost(step="total", update="lazy", learning_rate=0.5)
     with pytest.raises(ValueError, match="smoothness must be at least 1"):
         softmargin(0.5)

@@ -59,7 +59,9 @@ def test_the_model_is_that_of_its_records(name, data):
     assert certificate.rounds == model.n_iter_ == len(model.history_) >= len(model) > 0
     assert model.estimator_weights_.min() > 0.0
     assert len(model.estimators_) == len(model) == len(model.estimator_errors_)
-    assert model.margins(X, y)[weight > 0.0].min() == pytest.approx(certificate.min_margin, abs=1e-12)
+    assert model.margins(X, y)[weight > 0.0].min() == pytest.approx(
+        certificate.min_margin, abs=1e-12
+    )
     assert model.distribution_.sum() == pytest.approx(1.0)
 
 
@@ -161,7 +163,9 @@ def test_early_stopping_keeps_the_votes_of_the_best_round(name):
     short = clone(MODELS[name]).set_params(n_estimators=model.n_iter_).fit(X[rest], y[rest])
     np.testing.assert_array_equal(short.decision_function(X), model.decision_function(X))
     errors = model.history_["val_error"]
-    assert errors[model.n_iter_ - 1] == pytest.approx(np.mean(model.predict(X[watching]) != y[watching]))
+    assert errors[model.n_iter_ - 1] == pytest.approx(
+        np.mean(model.predict(X[watching]) != y[watching])
+    )
 
 
 @pytest.mark.parametrize("name", ["margin", "total"])
@@ -175,7 +179,9 @@ def test_there_are_no_stages(name):
         lambda: next(model.staged_predict_proba(X)),
         lambda: next(model.staged_score(X, y)),
     ):
-        with pytest.raises(ValueError, match="only the last votes are kept. For the model of n rounds"):
+        with pytest.raises(
+            ValueError, match=r"only the last votes are kept\. For the model of n rounds"
+        ):
             stage()
     with pytest.raises(ValueError, match=r"cannot be cut to \[:3\].*Fit with n_estimators=3"):
         model[:3]
@@ -218,7 +224,7 @@ def test_what_cannot_be_is_refused_in_words():
     X, y = NOISY
     with pytest.raises(ValueError, match='step="total" needs update="lazy"'):
         MABoostClassifier(step="total").fit(X, y)
-    with pytest.raises(ValueError, match="needs learning_rate=1.0, got learning_rate=0.1"):
+    with pytest.raises(ValueError, match=r"needs learning_rate=1\.0, got learning_rate=0.1"):
         SmoothBoostClassifier(smoothness=4.0, step="total", update="lazy").fit(X, y)
     with pytest.raises(ValueError, match='regularizer="entropy", or a finite smoothness'):
         MarginBoostClassifier(regularizer="euclidean", smoothness=np.inf).fit(X, y)

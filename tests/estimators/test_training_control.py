@@ -86,7 +86,7 @@ def test_a_continued_fit_keeps_to_the_problem_of_its_votes():
     with pytest.raises(ValueError, match="step was 'corrective' and is now 'total'"):
         model.set_params(step="total", n_estimators=5).fit(X, y)
     model = MarginBoostClassifier(n_estimators=3, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="tolerance was 0.01 and is now 0.1"):
+    with pytest.raises(ValueError, match=r"tolerance was 0\.01 and is now 0.1"):
         model.set_params(tolerance=0.1, n_estimators=5).fit(X, y)
 
 

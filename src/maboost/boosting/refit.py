@@ -140,7 +140,9 @@ def refit_votes(
         solver = _Newton(matrix, potential, share * capacity, keys)
         if not isinstance(start, Refit):
             total, part = math.fsum(start), share * capacity
-            start = start * (part / total) if total > 0.0 else np.full(len(start), part / len(start))
+            start = (
+                start * (part / total) if total > 0.0 else np.full(len(start), part / len(start))
+            )
         return solver.solve(start, tolerance, enough, steps)
 
     found = at(1.0, start, _DIRECT)
@@ -343,7 +345,9 @@ class _Newton:
             slope[capped] = 0.0
         elif capped.any():
             first = 0 if limits is None else limits.masses.size
-            before = measure.count // width * measure.comm.rank  # no two shards have a number in common
+            before = (
+                measure.count // width * measure.comm.rank
+            )  # no two shards have a number in common
             own = first + 1 + before + np.arange(measure.rows)
             groups = np.where(np.repeat(capped, width), np.repeat(own, width), groups)
         return measure.entries * slope, groups, None

@@ -48,6 +48,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+
 @dataclass(frozen=True)
 class RoundVotes:
     """The votes after a round, and the distribution that they lead to.
@@ -265,7 +266,9 @@ class Refitting:
         gain, steps = hardest.gain, math.fsum(refit.eta)
         now = Totals(totals.rounds + 1, gain, max(abs(gain), abs(hardest.potential)), steps)
         for_error = None
-        if self.problem.capacity is not None:  # their sum is given, and is not the best for the error
+        if (
+            self.problem.capacity is not None
+        ):  # their sum is given, and is not the best for the error
             self.factor, for_error = next_scale(
                 refit.margins, self.potential, self.bound, self.factor
             )
@@ -285,7 +288,8 @@ class Refitting:
         )  # fmt: skip
 
     def watch(self, step: float, scores: Scores, votes: Votes) -> None:
-        assert self.validation is not None and self.last is not None
+        assert self.validation is not None
+        assert self.last is not None
         _append(self.validation, scores)
         votes.replace(self.validation.votes(self.last.eta))
 

@@ -227,7 +227,8 @@ class VoteMatrix:
 
     def copy(self) -> VoteMatrix:
         """Return a matrix of the same hypotheses, to which others can be appended."""
-        other = VoteMatrix(self.labels, self.n_classes, self.threads)
+        labels: NDArray[np.integer] = self.labels
+        other = VoteMatrix(labels, self.n_classes, self.threads)
         other._codes = self._codes[: len(self)].copy()
         other._tables, other._ends = list(self._tables), list(self._ends)
         return other

@@ -94,7 +94,11 @@ class MarginBoostClassifier(BoostingClassifier):
     _trees: ClassVar[dict[str, Any]] = {"max_depth": 1, "min_samples_leaf": 1, "response": "sign"}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in BoostingClassifier._parameter_constraints.items() if k != "learning_rate"},
+        **{
+            k: v
+            for k, v in BoostingClassifier._parameter_constraints.items()
+            if k != "learning_rate"
+        },
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "smoothness": [Interval(Real, 1, None, closed="both")],
