@@ -72,6 +72,8 @@ def test_train_says_what_it_inferred_and_what_came_out(folder):
         (["--booster", "maboost"], {"booster": "MABoostClassifier", "certified_floor": 0.0}),
         (["--booster", "sparse", "--kappa", 0.8], {"booster": "SparseBoostClassifier"}),
         (["--booster", "sparse", "--sparsity", 0.7], {"booster": "SparseBoostClassifier"}),
+        (["--booster", "margin", "--tolerance", 0.1], {"booster": "MarginBoostClassifier"}),
+        (["--booster", "margin", "--smoothness", 8], {"booster": "MarginBoostClassifier"}),
         (["--booster", "mada"], {"booster": "MadaBoostClassifier"}),
         (["--noise-rate", 0.1], {"smoothness": 5.0}),
         (["--smoothness", 5], {"smoothness": 5.0, "certified_floor": 0.2}),
@@ -667,6 +669,16 @@ def test_limits_of_sources(folder):
         (("--jobs", 0), "--jobs 0 is not a number of threads"),
         (("--booster", "sparse", "--sparsity", 2), "--sparsity 2.0 must be a number in the range"),
         (("--booster", "sparse", "--kappa", 0), "--kappa 0.0 must be a number in the range"),
+        (
+            ("--booster", "margin", "--tolerance", 1),
+            "--tolerance 1.0 must be a number in the range",
+        ),
+        (("--tolerance", 0.1), "--tolerance is for --booster margin, not for smooth"),
+        (("--booster", "margin", "--learning-rate", 0.1), "--booster margin has none"),
+        (
+            ("--booster", "sparse", "--smoothness", 2),
+            "--smoothness is for --booster smooth or margin",
+        ),
     ],
     ids=str,
 )

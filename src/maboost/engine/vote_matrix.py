@@ -7,6 +7,7 @@ table look-up for each row and hypothesis.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -227,8 +228,7 @@ class VoteMatrix:
 
     def copy(self) -> VoteMatrix:
         """Return a matrix of the same hypotheses, to which others can be appended."""
-        labels: NDArray[np.integer] = self.labels
-        other = VoteMatrix(labels, self.n_classes, self.threads)
+        other = copy.copy(self)
         other._codes = self._codes[: len(self)].copy()
         other._tables, other._ends = list(self._tables), list(self._ends)
         return other
