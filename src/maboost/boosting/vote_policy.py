@@ -49,6 +49,10 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
+_PART = 0.1  # of the edge of a new hypothesis: what a refit may leave of it
+_LEAST_EDGE = 1e-8  # that a refit still tells from the rounding of edges
+
+
 @dataclass(frozen=True)
 class RoundVotes:
     """The votes after a round, and the distribution that they lead to.
@@ -175,7 +179,7 @@ class Problem(NamedTuple):
 class ErrorRefit(Component):
     """All votes minimise the dual potential, and so the error bound.
 
-    Past hypotheses end with edges of at most `tolerance`. Where the gain has no maximum, the run ends with the error bound at its
+    Past hypotheses end with edges of at most `tolerance`, and of a tenth of the edge of the newest if that is less. Where the gain has no maximum, the run ends with the error bound at its
     floor.
 
     >>> from maboost.boosting import maboost
@@ -250,7 +254,7 @@ class Refitting:
         """
         problem, last = self.problem, self.last
         if problem.capacity is None:
-            return problem.tolerance
+            return _LEAST_EDGE
         if last is None or math.fsum(last.edges * last.eta) < 0.0:
             return -math.inf
         return ZERO_EDGE
@@ -259,7 +263,8 @@ class Refitting:
         self, situation: Situation, found: SearchResult, totals: Totals, votes: Votes
     ) -> RoundVotes:
         _append(self.matrix, found.scores)
-        refit = self.last = self._solve(np.zeros(1) if self.last is None else self.last)
+        start = np.zeros(1) if self.last is None else self.last
+        refit = self.last = self._solve(start, found.edge)
         votes.replace(self.matrix.votes(refit.eta))
         hardest = refit.hardest
         state = AscentState(hardest.theta, hardest.density, hardest.mass, hardest.potential)
@@ -280,10 +285,13 @@ class Refitting:
             vote, gain - totals.gain, state, now, None, refit.eta.copy(), ended, for_error
         )
 
-    def _solve(self, start: Array | Refit) -> Refit:
+    def _solve(self, start: Array | Refit, edge: float) -> Refit:
         problem = self.problem
+        tolerance = problem.tolerance
+        if problem.capacity is None:  # a new hypothesis may have a smaller edge than that
+            tolerance = min(tolerance, _PART * edge)
         return refit_votes(
-            self.matrix, self.potential, start, capacity=problem.capacity, tolerance=problem.tolerance,
+            self.matrix, self.potential, start, capacity=problem.capacity, tolerance=tolerance,
             enough=problem.enough, keys=self.keys,
         )  # fmt: skip
 

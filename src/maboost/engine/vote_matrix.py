@@ -7,8 +7,8 @@ table look-up for each row and hypothesis.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from copy import copy as shallow_copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,7 +228,7 @@ class VoteMatrix:
 
     def copy(self) -> VoteMatrix:
         """Return a matrix of the same hypotheses, to which others can be appended."""
-        other = copy.copy(self)
+        other = shallow_copy(self)
         other._codes = self._codes[: len(self)].copy()
         other._tables, other._ends = list(self._tables), list(self._ends)
         return other
