@@ -25,10 +25,8 @@ class Record:
     weight) the distribution the hypothesis was trained on; `rows_used` the number of rows it was shown.
     `val_score` is the score for early stopping: larger is better, NaN without validation rows.
     `bytes_read` is the number of binned values that the round read, one byte each: the rows of every
-    histogram in all columns, unless a copy of a sample was in memory, and all rows in every column
-    that the tree splits on. It is 0 if the estimator is not the library's own tree.
-    `step` is the vote of the new hypothesis. Where all votes are refitted after each round, it is the vote after that round, which
-    may be zero, and `gain` is the change of the total gain.
+    histogram in all columns (zeros of a sparse matrix included), unless a copy of a sample was in memory,
+    and all rows in every column that the tree splits on. It is 0 if the estimator is not the library's own tree.
     `penalty` is the step times the l1 factor, :math:`\eta_t\alpha_t`; zero for all boosters but SparseBoost.
 
     >>> from sklearn.datasets import load_iris

@@ -47,8 +47,9 @@ def large_columns(X: Any) -> list[Any]:
         if X.dtype.kind not in "iu" or X.dtype.itemsize < 8 or not _is_large(X.data):
             return []
         entries = X.tocoo()
-        large = [_is_large(entries.data[entries.col == j]) for j in range(X.shape[1])]
-        return np.flatnonzero(large).tolist()
+        large = (entries.data < -EXACT) | (entries.data > EXACT)
+        columns: list[int] = np.unique(entries.col[large]).tolist()
+        return columns
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or X.dtype.kind not in "iu" or X.dtype.itemsize < 8:
             return []
@@ -70,10 +71,12 @@ def warn_of_large_integers(X: Any, names: list[Any], comm: Communicator | None =
     """Warn of the columns of any shard that :func:`large_columns` finds; `names` are the names of all columns."""
     comm = comm or SerialCommunicator()
     found = set(large_columns(X))
-    flags = np.array([name in found for name in names], dtype=np.int64)
     if comm.size > 1:
+        flags = np.array([name in found for name in names], dtype=np.int64)
         flags = comm.allreduce(flags, "max")
-    warn_of_columns([name for name, flag in zip(names, flags.tolist(), strict=True) if flag])
+        found = {names[j] for j in np.flatnonzero(flags).tolist()}
+    if found:
+        warn_of_columns([name for name in names if name in found])
 
 
 def warn_of_columns(names: list[Any]) -> None:

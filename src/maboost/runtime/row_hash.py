@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 SAMPLE_ROWS = 200_000  # distinct rows; a table with fewer is its own sample
 _WHOLE = 1 << 31  # largest multiple of the lightest weight for which weights count as integers
 _TILE = 1 << 13  # rows that fit the cache
+_DENSE_CELLS = 1 << 22  # cells of a sparse table that are made dense at a time
 
 
 @kernel
@@ -51,10 +52,13 @@ def _hash_rows(table, bits, seed, out):
 def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
     """Return a seeded 64-bit hash of the content of each row (dense, of two dimensions or more, or CSR)."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
+    size = _TILE
+    if sp.issparse(X):  # its rows are made dense, so many as do not take much memory
+        size = min(max(_DENSE_CELLS // max(X.shape[1], 1), 1), _TILE)
 
     def work(rows: tuple[int, int]) -> None:
-        for start in range(*rows, _TILE):
-            part = slice(start, min(start + _TILE, rows[1]))
+        for start in range(*rows, size):
+            part = slice(start, min(start + size, rows[1]))
             block = X[part].toarray() if sp.issparse(X) else X[part]
             table = np.ascontiguousarray(block, dtype=np.float64)
             table = table.reshape(len(table), math.prod(table.shape[1:]))

@@ -15,7 +15,7 @@ from maboost.learners.tree.histogram import (
 )
 from maboost.learners.tree.layout import NODE, ROOM
 from maboost.learners.tree.packing import Packing, channels_of
-from maboost.learners.tree.partition import divide_rows, number_leaves, number_rows
+from maboost.learners.tree.partition import Columns, divide_rows, number_leaves, number_rows
 from maboost.runtime.threads import Threads
 
 LEAST = 64  # rows that are worth a piece of their own
@@ -144,7 +144,15 @@ def test_rows_are_divided_stably_and_numbered_alike(seed, sizes, threads):
     team, least = Threads(threads), 16
     order = np.stack([rows, np.zeros_like(rows)])
     leaf_of, leaves = np.full((2, n), -1, dtype=np.int32)
-    divided = by_column, order, nodes, go_left, ids, False, least
+    divided = (
+        Columns(by_column, None, np.empty(0, dtype=np.uint8)),
+        order,
+        nodes,
+        go_left,
+        ids,
+        False,
+        least,
+    )
     team.run(number_rows, *divided, leaf_of)
     team.run(number_leaves, order, nodes, ids, least, leaves)
     found = np.zeros((len(ids), 2), dtype=np.int64)
@@ -168,7 +176,15 @@ def test_all_rows_need_no_list_before_they_are_divided(threads):
     nodes["left"] = 3
     go_left = rng.random((3, 256)) < 0.4
     order, leaf_of = np.zeros((2, 500), dtype=np.uint32), np.zeros(500, dtype=np.int32)
-    divided = by_column, order, nodes, go_left, np.array([1]), True, 16
+    divided = (
+        Columns(by_column, None, np.empty(0, dtype=np.uint8)),
+        order,
+        nodes,
+        go_left,
+        np.array([1]),
+        True,
+        16,
+    )
     found = np.zeros((1, 2), dtype=np.int64)
     Threads(threads).run(number_rows, *divided, leaf_of)
     Threads(threads).run(divide_rows, *divided, found)

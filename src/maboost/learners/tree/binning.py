@@ -36,6 +36,8 @@ __all__ = [
     "bin_rows",
     "bins_of",
     "bins_of_categories",
+    "bins_of_entries",
+    "canonical_columns",
     "find_bins",
     "levels_of",
 ]
@@ -45,6 +47,7 @@ Array = NDArray[np.float64]
 _TILE = 1 << 13  # rows whose values and bins fit the cache
 _STRIP = 1 << 10  # values whose searches fit the first-level cache
 _CELLS = 1 << 10
+_NO_EDGES = np.empty(0)
 _WORTH = 1 << 16  # values from which sorting on a thread of its own is faster
 
 
@@ -70,10 +73,11 @@ class Bins:
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """The number of bins in use, per column."""
-        return np.array(
-            [len(e) + (not c) for e, c in zip(self.edges, self.categorical, strict=True)],
-            dtype=np.int64,
-        )
+        return self._sizes + ~self.categorical
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.fromiter(map(len, self.edges), dtype=np.int64, count=len(self.edges))
 
     @cached_property
     def has_categories(self) -> bool:
@@ -86,18 +90,19 @@ class Bins:
         return {int(f): self.edges[f] for f in np.flatnonzero(self.categorical)}
 
     @cached_property
-    def _ladder(self) -> tuple[NDArray[np.intp], Array]:
-        """The start of each column's edges in one array of all edges, in which infinity follows each column."""
-        starts = np.cumsum([0] + [len(e) + 1 for e in self.edges])
+    def ladder(self) -> tuple[NDArray[np.intp], Array]:
+        """The bounds of each column's edges in one array of all edges, in which infinity follows each column."""
+        starts = np.concatenate([[0], np.cumsum(self._sizes + 1)])
         every = np.full(starts[-1], np.inf)
+        is_edge = np.ones(starts[-1], dtype=bool)
+        is_edge[starts[1:] - 1] = False
         if len(self.edges):
-            at = np.arange(starts[-1])
-            every[np.isin(at, starts[1:] - 1, invert=True)] = np.concatenate(self.edges)
-        return starts[:-1], every
+            every[is_edge] = np.concatenate(self.edges)
+        return starts, every
 
     def upper_edges(self, columns: NDArray[np.integer], bins: NDArray[np.int64]) -> Array:
         """Return the upper edges of some bins of numbers, one column and one bin each; infinite for the last bins."""
-        starts, every = self._ladder
+        starts, every = self.ladder
         found: Array = every[starts[columns] + bins]
         return found
 
@@ -171,10 +176,69 @@ def bins_of(
     def answer(j: int, values: Array, held: NDArray[np.int64]) -> Array:
         return (_common_first if is_category[j] else _quantile_edges)(values, held, max_bins)
 
+    if sp.issparse(X) and comm.size == 1:
+        values = _values_of_columns(canonical_columns(X if rows is None else X[rows]), grid)
+        return _from_answers(_answers(values, answer, is_category, max_bins), is_category, max_bins)
     several = threads if len(weights) * columns >= _WORTH else Threads()
     read = _reader(X, rows, grid)
     answers = from_all_values(read, answer, columns, len(weights), comm, several)
     return _from_answers(answers, is_category, max_bins)
+
+
+class _ColumnValues(NamedTuple):
+    """The distinct values of all columns in order, without missing ones, and the weight of each.
+
+    Those of column j begin at ``starts[j]``.
+    """
+
+    starts: NDArray[np.intp]
+    values: Array
+    held: NDArray[np.int64]
+
+
+def _values_of_columns(X: Any, grid: NDArray[np.int64]) -> _ColumnValues:
+    """The distinct values of a CSC matrix, in which all zeros of a column are one value."""
+    columns = X.shape[1]
+    column = np.repeat(np.arange(columns), np.diff(X.indptr))
+    its = np.append(grid[X.indices], 0)  # an entry behind the last: numpy's `reduceat` needs one
+    stored = np.add.reduceat(its, X.indptr[:-1])
+    stored[np.diff(X.indptr) == 0] = 0
+    rest = grid.sum() - stored
+    values = np.concatenate([X.data.astype(np.float64) + 0.0, np.zeros(columns)])
+    column = np.concatenate([column, np.arange(columns)])
+    its = np.concatenate([its[:-1], rest])
+    seen = ~np.isnan(values) & (its > 0)
+    values, column, its = values[seen], column[seen], its[seen]
+    order = np.lexsort((values, column))
+    values, column = values[order], column[order]
+    is_new = (values[1:] != values[:-1]) | (column[1:] != column[:-1])
+    first = np.flatnonzero(np.append(True, is_new)[: len(values)])
+    held = np.add.reduceat(its[order], first) if len(first) else its
+    starts = np.searchsorted(column[first], np.arange(columns + 1))
+    return _ColumnValues(starts, values[first], held)
+
+
+def _answers(
+    of: _ColumnValues,
+    answer: Callable[[int, Array, NDArray[np.int64]], Array],
+    is_category: NDArray[np.bool_],
+    max_bins: int,
+) -> list[Array]:
+    """What follows for each column.
+
+    Numbers of at most `max_bins` distinct values take no call a column: an edge follows every value but the
+    last.
+    """
+    sizes = np.diff(of.starts)
+    edges = _middles(of.values[:-1], of.values[1:])
+    plain = ~is_category & (sizes <= max_bins)
+    answers = [_NO_EDGES] * len(sizes)
+    for j in np.flatnonzero(plain & (sizes > 1)).tolist():
+        answers[j] = edges[of.starts[j] : of.starts[j + 1] - 1]
+    for j in np.flatnonzero(~plain).tolist():
+        some = slice(of.starts[j], of.starts[j + 1])
+        answers[j] = answer(j, of.values[some], of.held[some])
+    return answers
 
 
 def _reader(
@@ -185,7 +249,7 @@ def _reader(
 ) -> Callable[[range], list[Weighted]]:
     """Return a function that reads columns of `X`, or of its columns `at`, with the weights of their values."""
     if sp.issparse(X):
-        table = _by_column(X if rows is None else X[rows])
+        table = canonical_columns(X if rows is None else X[rows])
         return lambda some: [
             _sparse_column(table, j if at is None else int(at[j]), grid) for j in some
         ]
@@ -233,7 +297,7 @@ def levels_of(codes: Array, rare: Array | None) -> tuple[Array, NDArray[np.intp]
     return levels, np.searchsorted(codes, standing)
 
 
-def _by_column(X: Any) -> Any:
+def canonical_columns(X: Any) -> Any:
     """Return a sparse table as CSC without duplicate entries, which are added up."""
     columns = X.tocsc()
     if not columns.has_canonical_format:
@@ -275,7 +339,7 @@ def _sparse_column(X: Any, j: int, grid: NDArray[np.int64]) -> Weighted:
 def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> Array:
     """Return edges between sorted distinct values with their weights."""
     if len(distinct) <= 1:
-        return np.empty(0)
+        return _NO_EDGES
     last = np.arange(len(distinct) - 1)  # an edge may follow any distinct value but the last
     if len(distinct) > max_bins:
         running = np.cumsum(held)
@@ -283,7 +347,11 @@ def _quantile_edges(distinct: Array, held: NDArray[np.int64], max_bins: int) -> 
         levels = [-(-total * b // max_bins) for b in range(1, max_bins)]  # rounded up in integers
         last = np.unique(np.searchsorted(running, np.array(levels, dtype=np.int64)))
         last = last[last < len(distinct) - 1]
-    low, high = distinct[last], distinct[last + 1]
+    return _middles(distinct[last], distinct[last + 1])
+
+
+def _middles(low: Array, high: Array) -> Array:
+    """The middle of each pair of values, or the lower one where rounding leaves nothing between."""
     with np.errstate(over="ignore", invalid="ignore"):
         middle = low + 0.5 * (high - low)
     return np.where((middle >= low) & (middle < high), middle, low)
@@ -366,14 +434,10 @@ def _bin_categories(values, levels, bins, out):
 def bin_columns(
     X: Any, bins: Bins, threads: Threads | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the binned table twice: row-major for histograms, column-major for single-feature passes."""
+    """Return a dense table in bins, twice: row-major for histograms, column-major for single-feature passes."""
     threads = threads or Threads()
     n, columns = X.shape
     by_row, by_column = np.empty((n, columns), dtype=BIN), np.empty((columns, n), dtype=BIN)
-    if sp.issparse(X):
-        _bin_sparse(_by_column(X), bins, by_column)
-        np.copyto(by_row, by_column.T)
-        return by_row, by_column
     bin_rows(X, bins, by_row, by_column, threads)
     return by_row, by_column
 
@@ -410,12 +474,28 @@ def _search(bins: Bins, j: int) -> Callable[[Array, NDArray[np.uint8]], None]:
     return lambda values, out: _bin_numbers(values, *ladder, out)
 
 
-def _bin_sparse(X: Any, bins: Bins, by_column: NDArray[np.uint8]) -> None:
-    """Bin a CSC matrix: the bin of zero everywhere, then the stored values."""
-    for j in range(X.shape[1]):
-        a, b = X.indptr[j], X.indptr[j + 1]
-        values = np.append(X.data[a:b].astype(np.float64), 0.0)
-        found = np.empty(len(values), dtype=BIN)
-        _search(bins, j)(values, found)
-        by_column[j] = found[-1]
-        by_column[j, X.indices[a:b]] = found[:-1]
+@kernel
+def _bin_sparse_numbers(starts, values, first_edges, edges, out):
+    """Out = #(edges < value), with the edges of the value's column; NaN is missing."""
+    for j in range(starts.size - 1):
+        its = edges[first_edges[j] : first_edges[j + 1] - 1]
+        for i in range(starts[j], starts[j + 1]):
+            missing = values[i] != values[i]
+            out[i] = MISSING_BIN if missing else np.searchsorted(its, values[i])
+
+
+def bins_of_entries(X: Any, bins: Bins) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The bins of the entries of a CSC matrix, and by column the bin of zero."""
+    values = X.data.astype(np.float64, copy=False)
+    found, zero = np.empty(len(values), dtype=BIN), np.empty(X.shape[1], dtype=BIN)
+    first_edges, edges = bins.ladder
+    _bin_sparse_numbers(X.indptr, values, first_edges, edges, found)
+    every = np.arange(X.shape[1] + 1)
+    _bin_sparse_numbers(every, np.zeros(X.shape[1]), first_edges, edges, zero)
+    for j in np.flatnonzero(bins.categorical).tolist():
+        some = slice(X.indptr[j], X.indptr[j + 1])
+        its = np.append(values[some], 0.0)
+        answers = np.empty(len(its), dtype=BIN)
+        _search(bins, j)(its, answers)
+        found[some], zero[j] = answers[:-1], answers[-1]
+    return found, zero

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.learners.tree.binning import Bins
+from maboost.learners.tree.binning import Bins, bin_columns, canonical_columns
 from maboost.learners.tree.histogram import (
     IN_ORDER,
     LISTED,
@@ -26,9 +27,10 @@ from maboost.learners.tree.histogram import (
     most_parts,
     sibling_of,
 )
-from maboost.learners.tree.layout import CELL, N_BINS, NODE, ROOM, ROW, ROW_INDEX
-from maboost.learners.tree.partition import divide_rows, number_leaves, number_rows
+from maboost.learners.tree.layout import BIN, CELL, N_BINS, NODE, ROOM, ROW, ROW_INDEX
+from maboost.learners.tree.partition import Columns, divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
+from maboost.learners.tree.sparse import SparseColumns, sparse_cells
 from maboost.learners.tree.splitting import REAL, SIGN, Limits, Searched, search_nodes
 from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, SerialCommunicator, sums_of_all
@@ -42,7 +44,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Binned:
-    """The training rows in bins."""
+    """The training rows in bins.
+
+    `by_row` and `by_column` hold all columns, or the dense ones if there are sparse ones too.
+    """
 
     bins: Bins
     by_row: NDArray[np.uint8]
@@ -50,6 +55,37 @@ class Binned:
     mapped: bool = (
         False  # from files: a pass over all columns should read one of the two tables in its order
     )
+    sparse: SparseColumns | None = None
+
+    @classmethod
+    def of(
+        cls, X: Any, bins: Bins, threads: Threads | None = None, comm: Communicator | None = None
+    ) -> Binned:
+        """Bin rows in memory, those of a sparse matrix into sparse columns where all shards are sparse."""
+        comm = comm or SerialCommunicator()
+        is_sparse = np.array([sp.issparse(X)], dtype=np.int64)
+        all_dense = not comm.allreduce(is_sparse, "min")[0]
+        if not sp.issparse(X):
+            return cls(bins, *bin_columns(X, bins, threads))
+        sparse, by_column = SparseColumns.of(canonical_columns(X), bins, comm, all_dense)
+        plain = len(by_column) == X.shape[1]
+        by_row = np.ascontiguousarray(by_column.T)
+        return cls(bins, by_row, by_column, sparse=None if plain else sparse)
+
+    def columns(self, features: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """An array by column, and the places there of some features; -1 stays -1."""
+        if self.sparse is None:
+            return self.by_column, features
+        some = np.unique(features[features >= 0])
+        table = np.empty((len(some), self.rows), dtype=np.uint8)
+        for out, feature in zip(table, some.tolist(), strict=True):
+            place = self.sparse.place[feature]
+            if place >= 0:
+                out[:] = self.by_column[place]
+            else:
+                self.sparse.write(feature, out)
+        places = np.where(features >= 0, np.searchsorted(some, features), -1)
+        return table, places.astype(features.dtype)
 
     @property
     def rows(self) -> int:
@@ -59,7 +95,7 @@ class Binned:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
-        return self.rows, int(self.by_row.shape[1])
+        return self.rows, len(self.bins.edges)
 
 
 @dataclass(frozen=True)
@@ -143,6 +179,8 @@ class _Nodes(NamedTuple):
     order : array of shape (2, rows)
         The lists of rows.
     leaf_of : array
+    room : array
+        A byte for each row, for the bins of sparse columns; empty where there are none.
     """
 
     state: NDArray[np.int64]
@@ -156,6 +194,7 @@ class _Nodes(NamedTuple):
     parts: NDArray[np.int64]
     order: NDArray[np.uint32]
     leaf_of: NDArray[np.int32]
+    room: NDArray[np.uint8]
 
 
 @kernel
@@ -167,19 +206,20 @@ def _read(node, sums, plan):
 
 
 @kernel
-def _start_root(growing, plan, columns):
-    """Sum the root over the bins of its first column."""
+def _start_root(growing, plan, columns, sparse_cells):
+    """Sum the root: over the bins of its first column, or from the last sparse cell, which counts all rows."""
     hist, sums = growing.hists[growing.nodes[0].slot], growing.sums[0]
     sums[:] = 0
-    if plan.classes == 0:
-        for b in range(ROOM):
-            sums[0] += hist[b]
-            sums[1] += hist[ROOM + b]
-    else:
-        channels = hist.size // (columns * ROOM)
-        for b in range(ROOM):
+    dense = columns * ROOM
+    channels = hist.size // (dense + sparse_cells)
+    at, n = (dense * channels, sparse_cells) if sparse_cells > 0 else (0, ROOM)
+    for b in range(n - 1 if sparse_cells > 0 else 0, n):
+        if plan.classes == 0:
+            sums[0] += hist[at + b]
+            sums[1] += hist[at + n + b]
+        else:
             for k in range(plan.classes + 1):
-                sums[k] += hist[b * channels + k]
+                sums[k] += hist[at + b * channels + k]
     _read(growing.nodes[0], sums, plan)
 
 
@@ -345,10 +385,13 @@ def _divide_level(team, counted, growing, searched, plan):
     if plan.max_leaf_nodes > 0:
         last = state[_DIVISIONS] == 0
     found = np.zeros((ids.size, 2), dtype=np.int64)
-    by_column, unlisted = counted.by_column, state[_UNLISTED] == 1
+    table, unlisted = (
+        Columns(counted.by_column, counted.sparse, growing.room),
+        state[_UNLISTED] == 1,
+    )
     if not last:
         divide_rows(
-            team, by_column, order, nodes, growing.go_left, ids, unlisted, plan.least_rows, found
+            team, table, order, nodes, growing.go_left, ids, unlisted, plan.least_rows, found
         )
         state[_UNLISTED] = 0
     for j in range(ids.size):
@@ -356,7 +399,7 @@ def _divide_level(team, counted, growing, searched, plan):
     if last:
         if plan.numbers:
             number_rows(
-                team, by_column, order, nodes, growing.go_left, ids, unlisted, plan.least_rows,
+                team, table, order, nodes, growing.go_left, ids, unlisted, plan.least_rows,
                 growing.leaf_of,
             )  # fmt: skip
             _number_leaves(team, growing, plan, first)
@@ -421,7 +464,7 @@ def grow_levels(team, counted, growing, searched, features, plan):
         if not _has_room(growing, plan):
             return
         if state[_NODES] == 1:
-            _start_root(growing, plan, searched.n_bins.size)
+            _start_root(growing, plan, counted.by_row.shape[1], sparse_cells(counted.sparse))
         _search_level(team, growing, searched, features, plan)
         if _divide_level(team, counted, growing, searched, plan):
             state[_PHASE] = _DONE
@@ -456,7 +499,7 @@ _MOST_AT_FIRST = 6  # levels for which memory is allocated at first
 
 def _memory(
     plan: _Plan, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
-    parts: int, leaf_of: NDArray[np.int32], work: Workspace,
+    parts: int, leaf_of: NDArray[np.int32], room: int, work: Workspace,
 ) -> _Nodes:  # fmt: skip
     """Return a tree of one node, and the memory for its growth."""
     slots, most = 1 << min(plan.max_depth - 1, _MOST_AT_FIRST - 1), 1 << _MOST_AT_FIRST + 1
@@ -479,6 +522,7 @@ def _memory(
         work.array("parts", (parts, cells), CELL),
         order,
         leaf_of,
+        work.array("room", (room,), BIN),
     )
     growing.nodes[0] = (0, 0, n, 0, 0, 0, -1, -1, -1, 0.0, -1.0, 1.0, 0.0)
     growing.pending[0] = 0
@@ -539,11 +583,16 @@ def grow(
     n, columns = data.rows if rows is None else len(rows), data.shape[1]
     several = rewards.labels is None
     width = rewards.cells.shape[1] if several else 2
-    cells = columns * ROOM * width
+    sparse, worth_a_part = data.sparse, thresholds.COUNTED
+    cells, values = data.by_row.shape[1] * ROOM * width, data.by_row.shape[1]
     way = LISTED
-    if rows is None and not several and n >= thresholds.TALL_TABLE:
+    if sparse is not None:
+        cells += sparse.cells * width
+        values += sparse.entries_per_row + 1
+        worth_a_part = max(worth_a_part, cells)  # a histogram is filled with zeros and added up
+    elif rows is None and not several and n >= thresholds.TALL_TABLE:
         way = IN_ORDER if data.mapped else STRIPS
-    per_row = columns * (width if several else 1)
+    per_row = values * (width if several else 1)
     per_node = rules.features_per_node
     features = _drawn(np.arange(columns), rules.features_per_tree, rng)
     draws = per_node is not None and per_node < len(features)
@@ -560,7 +609,7 @@ def grow(
         comm.size > 1,
         rows is None,
         thresholds.DIVIDED,
-        -(-thresholds.COUNTED // per_row),
+        -(-worth_a_part // per_row),
     )
     bins = data.bins
     searched = Searched(
@@ -568,14 +617,17 @@ def grow(
         bins.categorical if bins.has_categories else None,
         None if rules.monotone is None else np.array(rules.monotone, dtype=np.int64),
         rewards.classes or None,
+        data.by_row.shape[1],
+        None if sparse is None else sparse.layout,
     )
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
-    counted = Counted(data.by_row, data.by_column, *worth)
+    counted = Counted(data.by_row, data.by_column, *worth)._replace(sparse=sparse)
     leaf_of = np.empty(n if rows is None else 0, dtype=ROW)
-    parts = most_parts(threads.count, n * per_row, thresholds.COUNTED)
+    parts = most_parts(threads.count, n * per_row, worth_a_part)
     growing = _memory(
-        plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of, work
-    )
+        plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of,
+        0 if sparse is None else data.rows, work,
+    )  # fmt: skip
     state, drawn = growing.state, features[None]
     while True:
         threads.run(grow_levels, counted, growing, searched, drawn, plan)

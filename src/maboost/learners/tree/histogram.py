@@ -1,6 +1,8 @@
 """Histograms by feature, class and bin: sums of the cells of rows (:mod:`maboost.learners.tree.packing`).
 
 A histogram is a flat array, by feature, class and bin for two classes, by feature, bin and channel for more.
+The cells of sparse columns (:mod:`maboost.learners.tree.sparse`) follow those of the dense ones: by class and
+bin of any column for two classes, by bin of any column and channel for more.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.layout import ROOM
+from maboost.learners.tree.sparse import SparseColumns
 from maboost.runtime.instructions import (
     add,
     add_eight,
@@ -40,6 +43,7 @@ class Counted(NamedTuple):
     """The input of a count: the bins of all rows by row and by column, and the cell of each row.
 
     `cells` (n,) and `labels` (n,) for two classes, `rewards` (n, channels) for more; the others are None.
+    `sparse` is None if all columns are dense.
     """
 
     by_row: NDArray[np.uint8]
@@ -47,6 +51,7 @@ class Counted(NamedTuple):
     cells: NDArray[np.int64] | None
     labels: NDArray[np.uint8] | None
     rewards: NDArray[np.int64] | None
+    sparse: SparseColumns | None = None
 
 
 @kernel
@@ -180,6 +185,32 @@ def _add_rewards_at(binned, rows, rewards, hist):
 
 
 @kernel
+def _add_entries(sparse, rows, cells, labels, sums):
+    """Add some rows to the cells of their entries, and to the last cell of their class."""
+    size = sums.size // 2
+    for k in range(rows.size):
+        row = np.intp(rows[k])
+        own, value = np.intp(labels[row]) * size, cells[row]
+        for at in range(sparse.row_starts[row], sparse.row_starts[row + 1]):
+            add(sums, own, np.intp(sparse.row_cells[at]), 0, value)
+        sums[own + size - 1] += value
+
+
+@kernel
+def _add_rewards_of_entries(sparse, rows, rewards, sums):
+    """:func:`_add_entries` for more classes."""
+    channels, flat = rewards.shape[1], rewards.reshape(-1)
+    for k in range(rows.size):
+        row = np.intp(rows[k])
+        for at in range(sparse.row_starts[row], sparse.row_starts[row + 1]):
+            own = np.intp(sparse.row_cells[at]) * channels
+            for c in range(0, channels, 4):
+                add_four(sums, own + c, flat, row * channels + c)
+        for c in range(0, channels, 4):
+            add_four(sums, sums.size - channels + c, flat, row * channels + c)
+
+
+@kernel
 def cut(nodes, ids, threads, each, least):
     """Cut the rows of some nodes into pieces (node, start, stop), each node into pieces of equal size.
 
@@ -216,8 +247,8 @@ def most_parts(threads: int, values: int, least: int) -> int:
 
 @kernel
 def _count_run(
-    by_row, by_column, cells, labels, rewards, order, nodes, runs, owners, hists, parts, way,
-    unlisted, chunk, slot,
+    by_row, by_column, cells, labels, rewards, sparse, order, nodes, runs, owners, hists, parts,
+    way, unlisted, chunk, slot,
 ):  # fmt: skip
     """Count a run of rows into the histogram of its node, or into a partial histogram."""
     id, a, b = runs[chunk, 0], runs[chunk, 1], runs[chunk, 2]
@@ -229,6 +260,9 @@ def _count_run(
             rows[j] = a + j
     if rewards is not None:
         _add_rewards_at(by_row, rows, rewards, hist)
+        if sparse is not None:
+            sums = hist[by_row.shape[1] * ROOM * rewards.shape[1] :]
+            _add_rewards_of_entries(sparse, rows, rewards, sums)
     if labels is not None:
         if way == STRIPS:
             _add_classes(by_column, a, b, cells, labels, hist)
@@ -236,6 +270,8 @@ def _count_run(
             _add_classes_by_row(by_row, a, b, cells, labels, hist)
         else:
             _add_classes_at(by_row, rows, cells, labels, hist)
+        if sparse is not None:
+            _add_entries(sparse, rows, cells, labels, hist[by_row.shape[1] * _COLUMN :])
 
 
 @kernel
@@ -306,8 +342,8 @@ def count_nodes(team, counted, order, nodes, ids, hists, parts, way, unlisted, s
             run += 1
     firsts[ids.size] = run
     args = (
-        counted.by_row, counted.by_column, counted.cells, counted.labels, counted.rewards, order,
-        nodes, runs, owners, hists, parts, way, unlisted,
+        counted.by_row, counted.by_column, counted.cells, counted.labels, counted.rewards,
+        counted.sparse, order, nodes, runs, owners, hists, parts, way, unlisted,
     )  # fmt: skip
     parallel_for(team, len(runs), _count_run, args)
     if used > 0 or (subtract and ids[0] > 0):

@@ -23,6 +23,9 @@ CELL = np.int64
 ROW = np.int32
 ROW_INDEX = np.uint32
 
+# The number of a cell of a sparse column: half the memory of a pointer.
+CELL_INDEX = np.uint32
+
 # A node of a tree during growth. Its rows are `start` to `stop` of list number `side` of two, in ascending
 # order. `count` is over all shards, `weight` is in the units of cells, answers are bounded by `low` and
 # `high`. `slot` is the index of its histogram, -1 if there is none. `feature` is -1 until a split is found,

@@ -44,10 +44,16 @@ class TreeHypothesis:
     def scores(self, X: Any) -> Array:
         if isinstance(X, Binned):  # validation rows on disk
             tree = self.tree.on_bins(X.bins)
-            answers = tree.value[tree.send_down(X.by_column, Threads())]
+            answers = tree.value[_leaves(tree, X, Threads())]
             return answers[:, 0] if answers.shape[1] == 1 else answers
         votes = Forest.of([self.tree]).votes(X, np.ones(1))
         return votes[:, 0] if votes.shape[1] == 1 else votes
+
+
+def _leaves(tree: Tree, data: Binned, threads: Threads) -> NDArray[np.int32]:
+    """The leaf of every row."""
+    by_column, feature = data.columns(tree.feature)
+    return replace(tree, feature=feature).send_down(by_column, threads)
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class TreeProducer(Producer):
         self.bytes_read += self.data.rows * len(set(tree.feature[tree.feature >= 0].tolist()))
         if known is not None:
             return known
-        return tree.send_down(self.data.by_column, self.learner.threads)
+        return _leaves(tree, self.data, self.learner.threads)
 
     def _packed(
         self,

@@ -6,15 +6,27 @@ larger node are partitioned separately and then copied together into the other l
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from maboost.learners.tree.histogram import cut
+from maboost.learners.tree.sparse import SparseColumns, column_bins
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import parallel_for, slots
 
-__all__ = ["divide_rows", "number_leaves", "number_rows"]
+__all__ = ["Columns", "divide_rows", "number_leaves", "number_rows"]
 
 _PIECES = 4  # a thread
+
+
+class Columns(NamedTuple):
+    """The bins by column, of dense and of sparse columns, and a byte of memory for each row."""
+
+    dense: NDArray[np.uint8]
+    sparse: SparseColumns | None
+    room: NDArray[np.uint8]
 
 
 @kernel
@@ -34,13 +46,14 @@ def _partition(rows, bins, go_left, spare):
 
 
 @kernel
-def _divide_piece(by_column, order, nodes, go_left, pieces, lefts, unlisted, chunk, slot):
+def _divide_piece(table, order, nodes, go_left, pieces, lefts, unlisted, chunk, slot):
     id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
     rows, spare = order[nodes[id].side][a:b], order[1 - nodes[id].side][a:b]
     if unlisted:
         for j in range(rows.size):
             rows[j] = a + j
-    lefts[chunk] = _partition(rows, by_column[nodes[id].feature], go_left[id], spare)
+    bins = column_bins(table.dense, table.sparse, nodes[id].feature, rows, table.room)
+    lefts[chunk] = _partition(rows, bins, go_left[id], spare)
 
 
 @kernel
@@ -58,15 +71,15 @@ def _move_piece(order, nodes, pieces, lefts, places, chunk, slot):
 
 
 @kernel
-def divide_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, found):
+def divide_rows(team, table, order, nodes, go_left, ids, unlisted, least, found):
     """Partition the rows of some nodes stably: rows that go left come first.
 
-    With `unlisted` the lists are still empty, and all rows are in the one node. The kernel writes to `found` for each
+    With `unlisted` the lists are still empty, all rows are in the one node, and all columns are dense. The kernel writes to `found` for each
     node the number of rows that go left and the list that holds them afterwards.
     """
     pieces = cut(nodes, ids, slots(team), _PIECES, least)
     lefts = np.empty(len(pieces), dtype=np.int64)
-    args = (by_column, order, nodes, go_left, pieces, lefts, unlisted)
+    args = (table, order, nodes, go_left, pieces, lefts, unlisted)
     parallel_for(team, len(pieces), _divide_piece, args)
     places = np.empty((len(pieces), 2), dtype=np.int64)
     first, several = 0, False
@@ -92,10 +105,14 @@ def divide_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, fo
 
 
 @kernel
-def _number_piece(by_column, order, nodes, go_left, pieces, leaf_of, unlisted, chunk, slot):
+def _number_piece(table, order, nodes, go_left, pieces, leaf_of, unlisted, chunk, slot):
     id, a, b = pieces[chunk, 0], pieces[chunk, 1], pieces[chunk, 2]
     right = nodes[id].left + 1
-    bins, goes = by_column[nodes[id].feature], go_left[id]
+    its = order[nodes[id].side][a:b]
+    bins, goes = (
+        column_bins(table.dense, table.sparse, nodes[id].feature, its, table.room),
+        go_left[id],
+    )
     if unlisted:
         for row in range(a, b):
             leaf_of[row] = right - goes[bins[row]]
@@ -106,10 +123,10 @@ def _number_piece(by_column, order, nodes, go_left, pieces, leaf_of, unlisted, c
 
 
 @kernel
-def number_rows(team, by_column, order, nodes, go_left, ids, unlisted, least, leaf_of):
+def number_rows(team, table, order, nodes, go_left, ids, unlisted, least, leaf_of):
     """Write for the rows of some nodes the child that they go to."""
     pieces = cut(nodes, ids, slots(team), _PIECES, least)
-    args = (by_column, order, nodes, go_left, pieces, leaf_of, unlisted)
+    args = (table, order, nodes, go_left, pieces, leaf_of, unlisted)
     parallel_for(team, len(pieces), _number_piece, args)
 
 

@@ -286,8 +286,20 @@ class Forest:
             sets = None, None, None
         return _votes_of_any, (*nodes, *sets, self.value)
 
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.int32], Forest]:
+        """The columns that any tree splits on, and the same trees on a table of only these."""
+        used, feature = np.unique(self.feature, return_inverse=True)
+        number = {f: j for j, f in enumerate(used.tolist()) if f in self.levels}
+        levels = {j: self.levels[f] for f, j in number.items()}
+        return used, replace(self, feature=feature.astype(np.int32), levels=levels)
+
     def votes(self, X: Any, steps: Array, threads: Threads | None = None) -> Array:
         """Return the weighted sum of all trees' answers, shape (n, answers)."""
+        if sp.issparse(X):
+            used, narrow = self._used
+            if len(used) < X.shape[1]:
+                return narrow.votes(X[:, used], steps, threads)
         n, threads = X.shape[0], threads or Threads()
         out = np.zeros((n, self.value.shape[1]))
         walk, shape = self._walk

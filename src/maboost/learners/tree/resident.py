@@ -78,5 +78,6 @@ class Resident:
             at = np.minimum(np.searchsorted(old.rows, rows), len(old.rows) - 1)
             known, held = old.rows[at] == rows, old.data.by_row
         threads.run(_copy, data.by_row, rows, held, at, known, by_row, by_column)
-        read = columns * int(np.count_nonzero(~known))
-        return cls(rows, Binned(data.bins, by_row, by_column), labels[rows], read)
+        read = data.shape[1] * int(np.count_nonzero(~known))
+        sparse = None if data.sparse is None else data.sparse.taken(rows)
+        return cls(rows, Binned(data.bins, by_row, by_column, sparse=sparse), labels[rows], read)

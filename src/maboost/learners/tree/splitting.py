@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.layout import MISSING_BIN, N_BINS, ROOM
+from maboost.learners.tree.sparse import SparseLayout, sparse_cells
 from maboost.runtime.instructions import bits_of, whole
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import parallel_for, slots
@@ -56,12 +57,17 @@ class Searched(NamedTuple):
     monotone : array, or None if no column is constrained
     many : int or None
         The number of classes if it is more than two. Kernels compile no code for parts that are None.
+    dense : int
+        The number of dense columns.
+    sparse : SparseLayout, or None if all columns are dense
     """
 
     n_bins: NDArray[np.int64]
     categorical: NDArray[np.bool_] | None
     monotone: NDArray[np.int64] | None
     many: int | None
+    dense: int
+    sparse: SparseLayout | None
 
 
 @kernel
@@ -309,14 +315,82 @@ def _mark_left(order, moved, go_left):
 
 
 @kernel
+def _worth_a_look(tail, sparse, features, channels, many):
+    """The features that are dense, or that have rows in the node outside the bin of zero."""
+    if sparse is None:
+        return features
+    place, first = sparse.place, sparse.first
+    some, n = np.empty(features.size, dtype=np.int64), 0
+    classes = tail.size // channels  # apart for two classes
+    for f in features:
+        is_one = place[f] >= 0
+        for at in range(first[f], first[f + 1]):
+            if many is None:
+                is_one |= (tail[at] | tail[classes + at]) != 0
+            else:
+                is_one |= tail[at * channels + many] != 0
+        some[n] = f
+        n += is_one
+    return some[:n]
+
+
+@kernel
+def _column_of_two(hist, tail, sparse, feature, n_bins, total, room):
+    """The cells of a column by class and bin.
+
+    Those of a sparse column are copied to `room`, with what is left of the node in the bin of zero.
+    """
+    if sparse is None:
+        return hist[feature]
+    if sparse.place[feature] >= 0:
+        return hist[sparse.place[feature]]
+    first, zero, size = sparse.first[feature], sparse.zero[feature], tail.size // 2
+    for k in range(2):
+        stored = np.int64(0)
+        for b in range(n_bins + 1):
+            cell = tail[k * size + first + b]
+            room[k, b if b < n_bins else MISSING_BIN] = cell
+            stored += cell
+        room[k, zero] = total[k] - stored
+    return room
+
+
+@kernel
+def _column_of_many(hist, tail, sparse, feature, n_bins, total, room):
+    """:func:`_column_of_two` for more classes, by bin and channel."""
+    if sparse is None:
+        return hist[feature]
+    if sparse.place[feature] >= 0:
+        return hist[sparse.place[feature]]
+    first, zero, channels = sparse.first[feature], sparse.zero[feature], room.shape[1]
+    for k in range(total.size):
+        stored = np.int64(0)
+        for b in range(n_bins + 1):
+            cell = tail[(first + b) * channels + k]
+            room[b if b < n_bins else MISSING_BIN, k] = cell
+            stored += cell
+        room[zero, k] = total[k] - stored
+    return room
+
+
+@kernel
+def _column_of(hist, tail, sparse, feature, n_bins, total, room, many):
+    if many is None:
+        return _column_of_two(hist, tail, sparse, feature, n_bins, total, room)
+    return _column_of_many(hist, tail, sparse, feature, n_bins, total, room)
+
+
+@kernel
 def find_split(
-    hist, total, features, n_bins, categorical, monotone, limits, low, high, many, left, go_left
+    hist, tail, total, features, n_bins, categorical, monotone, sparse, limits, low, high, many,
+    left, go_left,
 ):  # fmt: skip
     """Return the best split over `features`; a gain of zero or less means there is none.
 
-    `hist` is by feature, class and bin for two classes, by feature, bin and channel for more. `many` is
-    None for two classes, `categorical` if no column is categorical, and `monotone` if none is constrained;
-    the kernel then compiles no code for these parts.
+    `hist` is by feature, class and bin for two classes, by feature, bin and channel for more; `tail` has the
+    cells of sparse columns. `many` is None for two classes, `categorical` if no column is categorical,
+    `monotone` if none is constrained, and `sparse` if all columns are dense; the kernel then compiles no code
+    for these parts.
 
     Returns
     -------
@@ -332,8 +406,10 @@ def find_split(
         natural[b] = b
     room = np.empty(N_BINS), np.empty(N_BINS, dtype=np.int64), np.empty(N_BINS, dtype=np.int64)
     heaviest = _largest(total, limits.classes)
-    for f in features:
-        cells = hist[f].T if many is None else hist[f]
+    own = np.empty(hist.shape[1:] if sparse is not None else (0, 0), dtype=np.int64)
+    for f in _worth_a_look(tail, sparse, features, own.size // ROOM, many):
+        its = _column_of(hist, tail, sparse, f, n_bins[f], total, own, many)
+        cells = its.T if many is None else its
         for k in range(channels):
             missing[k] = cells[MISSING_BIN, k]
         some_missing = _count(missing, limits) > 0
@@ -347,7 +423,7 @@ def find_split(
             if many is None:
                 constraint = None if monotone is None else monotone[f]
                 gain, moved = _scan_two(
-                    hist[f],
+                    its,
                     total,
                     order,
                     start,
@@ -391,14 +467,17 @@ def _search_part(
     id = ids[j]
     its = features[min(id - first, len(features) - 1)]
     some = its[its.size * piece // pieces : its.size * (piece + 1) // pieces]
-    cells, columns = hists[nodes[id].slot], searched.n_bins.size
+    cells, columns = hists[nodes[id].slot], searched.dense
+    channels = cells.size // (columns * ROOM + sparse_cells(searched.sparse))
+    dense, tail = cells[: columns * ROOM * channels], cells[columns * ROOM * channels :]
     if searched.many is None:
-        hist = cells.reshape((columns, 2, ROOM))
+        hist = dense.reshape((columns, 2, ROOM))
     else:
-        hist = cells.reshape((columns, ROOM, cells.size // (columns * ROOM)))
+        hist = dense.reshape((columns, ROOM, channels))
     gain, feature, bin = find_split(
-        hist, sums[id], some, searched.n_bins, searched.categorical, searched.monotone, limits,
-        nodes[id].low, nodes[id].high, searched.many, found.left[chunk], found.go_left[chunk],
+        hist, tail, sums[id], some, searched.n_bins, searched.categorical, searched.monotone,
+        searched.sparse, limits, nodes[id].low, nodes[id].high, searched.many, found.left[chunk],
+        found.go_left[chunk],
     )  # fmt: skip
     found.gain[chunk], found.feature[chunk], found.bin[chunk] = gain, feature, bin
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maboost.learners.tree.binning import Bins, bin_columns, find_bins
+from maboost.learners.tree.binning import Bins, find_bins
 from maboost.learners.tree.grower import Binned
 from maboost.runtime import row_hash
 from maboost.runtime.communicator import Communicator, global_count
@@ -111,7 +111,7 @@ class MemoryTable(Table):
         comm: Communicator,
     ) -> Binned:
         bins = find_bins(self.X, weights, max_bins, categorical, threads, comm)
-        return Binned(bins, *bin_columns(self.X, bins, threads))
+        return Binned.of(self.X, bins, threads, comm)
 
     def for_validation(self, bins: Bins, threads: Threads) -> Any:
         return self.X
