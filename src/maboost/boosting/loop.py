@@ -339,16 +339,16 @@ class Run:
         )
         margin = self.margin_bound.of_run(totals, self.bound.rounding(totals), self.state)
         return Record(
-            round=self.rounds,
+            round=totals.rounds,
             edge=found.edge,
             step=new.step,
             gain=new.gain,
             error_bound=self.bound.of_run(new.error_totals or totals, self.state),
             train_error=settled.error,
             val_error=val_error,
-            min_margin=settled.smallest_margin / self.total_step,
-            soft_margin=soft / self.total_step,
-            margin_bound=margin / self.total_step,
+            min_margin=settled.smallest_margin / totals.steps,
+            soft_margin=soft / totals.steps,
+            margin_bound=margin / totals.steps,
             smoothness=settled.largest_density,
             ess=1.0 / settled.square,
             nonzero=settled.nonzero,

@@ -117,6 +117,7 @@ class CompiledEngine:
     def __init__(self, ascent: MirrorAscent, measure: BaseMeasure) -> None:
         self.ascent = ascent
         self.measure = measure
+        self.unbounded = ascent.domain.unbounded
         self._arrays: list[Array] = []
         self._spare: list[Array] = []
 
@@ -219,7 +220,7 @@ class CompiledEngine:
     def tied(self) -> tuple[BaseMeasure, int]:
         """The measure with one entry for each cap, and the number of entries that share a cap."""
         domain = self.ascent.domain
-        if domain.normalised and not domain.unbounded:
+        if domain.normalised and not self.unbounded:
             return self.measure.of_rows, self.measure.width
         return self.measure, 1
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ from maboost.runtime import thresholds
 from maboost.runtime.communicator import by_rank
 from maboost.runtime.entries import entry_at, value_at
 from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, split, split_biased, split_wide
-from maboost.runtime.exponential import exponentials, exponentials_into
+from maboost.runtime.exponential import exponentials_into
 from maboost.runtime.kernels import kernel
 from maboost.runtime.messages import pooled
 from maboost.runtime.parallel import chunks_of, folded_slots, parallel_for, slots
@@ -637,18 +638,22 @@ class EntropyMoments:
     by_factors: bool = False
     clipped: bool = False
 
-    def sums(self, step: float, shift: float) -> list[float]:
-        values, codes = table_of(self.direction)
-        factors = exponentials(step * values - shift)
-        limits, base = self.limits, self.measure.base(slice(None))
-        start, threads = (
-            (self.powers, values, codes, factors, base, limits.caps, limits.bound),
-            self.measure.threads,
-        )
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self._table = table_of(self.direction)
+        self._rest = self.measure.base(slice(None)), limits.caps, limits.bound
+        self._kernel: tuple[Any, ...] = (entropy_moments_of_rows, self.width)
+        self._scale: tuple[float, ...] = limits.grid[:3]
         if self.width == 1:
-            here = threads.run(_entropy_moments, *start, limits.grid.factors)
-        else:
-            here = threads.run(entropy_moments_of_rows, self.width, *start, limits.grid[:3])
+            self._kernel, self._scale = (_entropy_moments,), limits.grid.factors
+
+    def sums(self, step: float, shift: float) -> list[float]:
+        limits, (values, codes) = self.limits, self._table
+        factors = step * values - shift
+        exponentials_into(factors, factors)
+        here = self.measure.threads.run(
+            *self._kernel, self.powers, values, codes, factors, *self._rest, self._scale
+        )
         total = self.measure.comm.allreduce(here, "sum")
         self.clipped = bool(total[7] > 0)
         return limits.values(total)
@@ -675,7 +680,8 @@ class NearCaps:
 
     def sums(self, step: float, shift: float) -> list[float]:
         values = self.direction.values
-        factors = exponentials(step * values - shift)
+        factors = step * values - shift
+        exponentials_into(factors, factors)
         if self.reach is None or not np.all(factors <= self.reach):
             self._list(factors)
         limits, grid, comm = self.limits, self.limits.grid, self.measure.comm
@@ -717,7 +723,7 @@ class EntropyEngine(CompiledEngine):
         self, state: AscentState, direction: Direction, step: float, guess: float | None
     ) -> float | None:
         domain = self.ascent.domain
-        if domain.normalised and domain.unbounded and isinstance(direction, LeafCodes):
+        if domain.normalised and self.unbounded and isinstance(direction, LeafCodes):
             return direction.log_mean_exp(step, state.density, self.measure)
         return super().expected_shift(state, direction, step, guess)
 
@@ -725,7 +731,7 @@ class EntropyEngine(CompiledEngine):
         domain, coded = self.ascent.domain, isinstance(pending.direction, LeafCodes)
         if self.ascent.update != "active" or near != 0.0 or not (domain.normalised and coded):
             return None
-        if domain.unbounded:
+        if self.unbounded:
             return self.powers_at_once(pending)
         if self.measure.width > 1 or not domain.single_shift:  # limits tie entries together
             return None
@@ -776,7 +782,7 @@ class EntropyEngine(CompiledEngine):
     def potentials(self, theta: Array, new: Array, projected: Projected) -> Potentials:
         ascent, measure, density = self.ascent, self.measure, projected.density
         domain, active = ascent.domain, ascent.update == "active"
-        if domain.normalised and domain.unbounded:
+        if domain.normalised and self.unbounded:
             # theta = log u + shift, so theta u - phi(u) is u - 1 plus the shift times u
             return Potentials(projected.center + projected.tau, 0.0, 1.0)
         if not active and (measure.width > 1 or not domain.single_shift):
@@ -823,7 +829,7 @@ class EntropyEngine(CompiledEngine):
 
     def corrective_step(self, situation: Situation) -> Step | None:
         domain, direction = self.ascent.domain, situation.direction
-        if domain.normalised and domain.unbounded:
+        if domain.normalised and self.unbounded:
             step = adaboost_step(situation)
             if step is not None:
                 return step
@@ -847,7 +853,7 @@ class EntropyEngine(CompiledEngine):
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
         domain, d = self.ascent.domain, situation.direction
-        if not domain.normalised or domain.unbounded or not domain.single_shift:
+        if not domain.normalised or self.unbounded or not domain.single_shift:
             return None
         if self.ascent.update != "active" or not isinstance(d, LeafCodes):
             return None

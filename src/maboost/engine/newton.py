@@ -25,7 +25,7 @@ from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.projection import MASS_ROUNDING, NEARBY, capped_rows
 from maboost.mirror.regularizers import Regularizer
 from maboost.mirror.steps import CLEARLY_POSITIVE, Situation, Step, smallest_edge
-from maboost.runtime.exponential import exponentials
+from maboost.runtime.exponential import exponentials_into
 
 __all__ = [
     "FAR",
@@ -182,7 +182,9 @@ def step_by_leaf_sums(s: Situation, close: float = 1e-15) -> float | None:
     powers, below = np.array([masses, masses * d, masses * d * d]), d - top
     step, last = math.atanh(min(s.edge, 0.9)), math.inf  # where all answers are votes, it is that
     for _ in range(100):
-        mass, loss, square = np.add.reduce(powers * exponentials(step * below), axis=1).tolist()
+        factors = step * below
+        exponentials_into(factors, factors)
+        mass, loss, square = np.add.reduce(powers * factors, axis=1).tolist()
         loss /= mass
         spread = square / mass - loss * loss
         if not spread > 0.0:

@@ -332,7 +332,7 @@ def scaled(step: Step, learning_rate: float, situation: Situation) -> Step:
     if not isinstance(step, Step):
         raise TypeError(f"a step rule must return a maboost.mirror.steps.Step, got {step!r}")
     # votes must be positive, and NaN would break every certificate
-    if not (isinstance(step.size, Real) and 0.0 < step.size < math.inf):
+    if not (isinstance(step.size, float | Real) and 0.0 < step.size < math.inf):
         raise ValueError(
             f"a step rule must return a Step of positive and finite size, got {step!r} in round "
             f"{situation.round} for an edge of {situation.edge:.3g}"

@@ -290,13 +290,8 @@ def _folds(
     threads: Threads,
 ) -> list[list[int]]:
     """Return the sums of this shard on these grids; zeros where a value is not finite."""
-
-    def folded(values: NDArray[np.float64], scale: FixedPoint) -> list[int]:
-        found: list[int] = threads.run(_fold_all, values, *scale[:3]).tolist()
-        return found
-
     return [
-        folded(c, scale) if math.isfinite(top) else [0, 0]
+        threads.run(_fold_all, c, *scale[:3]).tolist() if math.isfinite(top) else [0, 0]
         for c, scale, top in zip(columns, scales, tops, strict=True)
     ]
 

@@ -26,6 +26,7 @@ __all__ = [
     "split",
     "split_biased",
     "split_wide",
+    "value_of",
 ]
 
 # 1.5 * 2^52: adding it to |x| < 2^51 leaves round(x) in the low bits of the mantissa.
@@ -66,23 +67,26 @@ def fold(values, first, second, low):
 
 
 @kernel
-def _values_of(pairs, unit, exponent):
-    """Return the floats nearest to (high * unit + low) * 2^exponent, by 64-bit integers; `unit` is a power of two."""
-    bits = math.frexp(unit)[1] - 1
-    mask, found = (np.int64(1) << bits) - 1, np.empty(pairs.shape[0])
+def value_of(high, low, unit, exponent):
+    """The float nearest to (high * unit + low) * 2^exponent, by 64-bit integers; `unit` is a power of two."""
+    bits, sign = math.frexp(unit)[1] - 1, 1.0
+    mask = (np.int64(1) << bits) - 1
+    high, low = high + (low >> bits), low & mask
+    if high < 0:
+        sign, high = -1.0, -high - np.int64(low > 0)
+        low = (mask + 1 - low) & mask
+    # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+    length = math.frexp(float(high))[1]  # of the high part; or one more
+    out = bits - min(62 - length, bits)
+    left_out = (low & ((np.int64(1) << out) - 1)) > 0
+    whole = (high << (bits - out)) | (low >> out) | np.int64(left_out)
+    return math.ldexp(sign * float(whole), exponent + out)
+
+
+@kernel
+def _values_of(pairs, unit, exponent, found):
     for i in range(found.size):
-        high, low = pairs[i, 0] + (pairs[i, 1] >> bits), pairs[i, 1] & mask
-        sign = 1.0
-        if high < 0:
-            sign, high = -1.0, -high - np.int64(low > 0)
-            low = (mask + 1 - low) & mask
-        # 62 bits, the last of which says whether lower bits were dropped, so that halves round correctly
-        length = math.frexp(float(high))[1]  # of the high part; or one more
-        out = bits - min(62 - length, bits)
-        left_out = (low & ((np.int64(1) << out) - 1)) > 0
-        whole = (high << (bits - out)) | (low >> out) | np.int64(left_out)
-        found[i] = math.ldexp(sign * float(whole), exponent + out)
-    return found
+        found[i] = value_of(pairs[i, 0], pairs[i, 1], unit, exponent)
 
 
 class FixedPoint(NamedTuple):
@@ -111,8 +115,9 @@ class FixedPoint(NamedTuple):
             return math.copysign(math.inf, total)
 
     def values(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the values of many pairs of sums, an array of shape (n, 2)."""
-        found: NDArray[np.float64] = _values_of(pairs, self.low, self.exponent)
+        """Those of many pairs of sums, an array of shape (n, 2)."""
+        found = np.empty(len(pairs))
+        _values_of(pairs, self.low, self.exponent, found)
         return found
 
 

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, SerialCommunicator, by_rank, sums_of_all
 from maboost.runtime.entries import value_at
-from maboost.runtime.exact_sum import BIAS, FixedPoint, fixed_point, fold, split, split_biased
+from maboost.runtime.exact_sum import (
+    BIAS,
+    FixedPoint,
+    fixed_point,
+    fold,
+    split,
+    split_biased,
+    value_of,
+)
 from maboost.runtime.extremes import extent as ends_of
 from maboost.runtime.kernels import kernel
 from maboost.runtime.messages import pooled
@@ -177,6 +185,19 @@ def _lowest_at_rank(values, level):
     return count, lower
 
 
+@kernel
+def _rank_at(target, high, low, more, rest, count, unit, exponent):
+    """How many values of one weight precede the one at which a folded weight reaches `target`; `count` at most."""
+    first, last = 0, count
+    while first < last:
+        j = (first + last) // 2
+        if value_of(high + (j + 1) * more, low + (j + 1) * rest, unit, exponent) < target:
+            first = j + 1
+        else:
+            last = j
+    return first
+
+
 class _Open(NamedTuple):
     """The entries among which the level lies.
 
@@ -217,12 +238,9 @@ class _Search:
 
     def at_rank(self, part: _Open, weight: float) -> _Open:
         """Return the range of the level alone, from its rank: all weights are equal and one shard holds all values."""
-        each, value = self._folded_weight(weight), self.weight_grid.value
-        (high, low), (more, rest) = part.below[:2].tolist(), each[:2].tolist()
-        rank = bisect_left(
-            range(part.values.size - 1),
-            self.target,
-            key=lambda j: value(high + (j + 1) * more, low + (j + 1) * rest),
+        each, grid = self._folded_weight(weight), self.weight_grid
+        rank = _rank_at(
+            self.target, *part.below[:2], *each[:2], part.values.size - 1, grid.low, grid.exponent
         )
         level, none = _smallest(part.values, rank), part.values[:0]
         count, lower = _lowest_at_rank(part.values, level)
@@ -360,17 +378,18 @@ def guessed_bracket(
     some, theirs = values[pick], weights[pick] if isinstance(weights, np.ndarray) else weights
     each = count / some.size  # rows that a sampled row stands for
     if isinstance(theirs, float):
-        rank = min(math.ceil(target / (theirs * each)) - 1, some.size)
+        rank = min(max(math.ceil(target / (theirs * each)) - 1, 0), some.size)
     else:
         order = np.argsort(some)
         some = some[order]
         rank = int(np.searchsorted(np.cumsum(theirs[order]) * each, target))
     blur = _DEVIATIONS * (1 + math.isqrt(rank * (some.size - rank) // some.size))
     low, high = rank - blur, rank + blur
-    at = _smallest if isinstance(theirs, float) else lambda ordered, rank: float(ordered[rank])
+    if isinstance(theirs, float):
+        some = np.partition(some, [max(low, 0), min(high, some.size - 1)])
     return (
-        at(some, low) if low >= 0 else -math.inf,
-        at(some, high) if high < some.size else math.inf,
+        float(some[low]) if low >= 0 else -math.inf,
+        float(some[high]) if high < some.size else math.inf,
     )
 
 

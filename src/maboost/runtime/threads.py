@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from maboost.runtime.parallel import available_cores, run_kernel
@@ -42,14 +43,16 @@ class Threads:
     ----------
     count : int, default=1
         Threads to use, the calling one included.
+
+    Attributes
+    ----------
+    run : callable
+        ``run(kernel, *args)`` returns ``kernel(team, *args)``, of a kernel with parallel loops of its own.
     """
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
-
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return ``function(team, *args)``, where `function` is a kernel with parallel loops."""
-        return run_kernel(self.count, function, *args)
+        self.run: Callable[..., Any] = partial(run_kernel, count)
 
     def each(self, items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
         """Return ``work(item)`` for all items, in order.
