@@ -118,6 +118,7 @@ class CompiledEngine:
         self.ascent = ascent
         self.measure = measure
         self.unbounded = ascent.domain.unbounded
+        self.single_shift = ascent.domain.single_shift
         self._arrays: list[Array] = []
         self._spare: list[Array] = []
 
@@ -151,7 +152,7 @@ class CompiledEngine:
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
         domain = self.ascent.domain
-        if shift is None or not domain.normalised or not domain.single_shift:
+        if shift is None or not domain.normalised or not self.single_shift:
             return None
         return share * shift
 
@@ -259,7 +260,7 @@ class CompiledEngine:
     def moments(self, situation: Situation) -> Moments | None:
         """Return the sums over rows for Newton's method; None if the method does not apply."""
         domain = self.ascent.domain
-        if not domain.single_shift:
+        if not self.single_shift:
             return None
         rows, width = self.tied
         caps = domain.row_caps() if domain.normalised else domain.entry_cap()

@@ -733,7 +733,7 @@ class EntropyEngine(CompiledEngine):
             return None
         if self.unbounded:
             return self.powers_at_once(pending)
-        if self.measure.width > 1 or not domain.single_shift:  # limits tie entries together
+        if self.measure.width > 1 or not self.single_shift:  # limits tie entries together
             return None
         return self.capped_powers_at_once(pending)
 
@@ -785,7 +785,7 @@ class EntropyEngine(CompiledEngine):
         if domain.normalised and self.unbounded:
             # theta = log u + shift, so theta u - phi(u) is u - 1 plus the shift times u
             return Potentials(projected.center + projected.tau, 0.0, 1.0)
-        if not active and (measure.width > 1 or not domain.single_shift):
+        if not active and (measure.width > 1 or not self.single_shift):
             # log u is neither the dual point nor that of a cap
             return self.potentials_by_columns(theta, new, density)
         caps: Array | float = math.inf
@@ -810,8 +810,8 @@ class EntropyEngine(CompiledEngine):
         return Potentials(found[0], mass - 1.0 if active else found[-1], mass)
 
     def moments(self, situation: Situation) -> Moments | None:
-        domain, active = self.ascent.domain, self.ascent.update == "active"
-        if not domain.single_shift:
+        active = self.ascent.update == "active"
+        if not self.single_shift:
             return None
         (rows, width), state, direction = self.tied, situation.state, situation.direction
         coded, limits = isinstance(direction, LeafCodes), self.limits(state.density, rows)
@@ -853,7 +853,7 @@ class EntropyEngine(CompiledEngine):
         self, situation: Situation, share: float, step: float, shift: float | None
     ) -> float | None:
         domain, d = self.ascent.domain, situation.direction
-        if not domain.normalised or self.unbounded or not domain.single_shift:
+        if not domain.normalised or self.unbounded or not self.single_shift:
             return None
         if self.ascent.update != "active" or not isinstance(d, LeafCodes):
             return None

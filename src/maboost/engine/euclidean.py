@@ -532,7 +532,7 @@ class EuclideanEngine(CompiledEngine):
         return Potentials(found[0], found[1], found[2] if free else 1.0)
 
     def moments(self, situation: Situation) -> Moments | None:
-        if not self.ascent.domain.single_shift:
+        if not self.single_shift:
             return None
         (rows, width), state = self.tied, situation.state
         limits = self.limits(state.density, rows)
