@@ -210,6 +210,14 @@ class ErrorBound:
         every_round: float = totals.rounds * (_PER_ROUND + _PER_VALUE * largest)
         return every_round + _PER_STEP * totals.steps
 
+    @cached_property
+    def _at_start(self) -> float:
+        """The magnitudes of phi(0), phi(1) and phi'(1) together."""
+        zero, one = self.regularizer.phi(np.array([0.0, 1.0])).tolist()
+        slope = float(self.regularizer.grad(np.array([1.0]))[0])
+        total: float = abs(zero) + abs(one) + abs(slope)
+        return total
+
     def gain_at_floor(self, measure: BaseMeasure) -> float:
         """Return a gain from which on the bound promises no more: it is at its floor, or below every row."""
         if self.potential:

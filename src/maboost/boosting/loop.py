@@ -292,7 +292,7 @@ class Run:
         self.exact = self.exact and found.exact
         self.error = self._error_of_pairs(settled)
         self.ended = new.ended or self.ended
-        val_error = self._watch(found.hypothesis, new.step)
+        val_error = self._validate(found.hypothesis, new.step)
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)

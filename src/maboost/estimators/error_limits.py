@@ -59,7 +59,7 @@ def warn_of_limits(
     for name, its in certificate.groups.items():
         if its.limit is None:
             continue
-        message = None
+        message: Message | str | None = None
         if over or not short:
             message = _out_of_reach(certificate, name, its, its.limit)
         if message is None and not short:
