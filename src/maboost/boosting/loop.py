@@ -296,6 +296,9 @@ class Run:
         group_errors = {}
         if self.groups is not None:
             group_errors = self.groups.errors(settled.worst <= 0.0, measure)
+            if self.groups.capped:
+                now = self.groups.largest(measure.row_means(self.state.density), measure)
+                self.largest_densities = np.maximum(self.largest_densities, now)
         record = self._record(found, settled, new, l1, val_error, began)
         self.ended = self.ended or self.policy.why_done(record, self.exact)
         return Round(found.hypothesis, record, group_errors, new.weights)
