@@ -49,7 +49,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-_PART = 0.1  # of the edge of a new hypothesis: what a refit may leave of it
+_PART = 0.25  # of the edge of a new hypothesis: what a refit may leave of it
 _LEAST_EDGE = 1e-8  # that a refit still tells from the rounding of edges
 
 
@@ -179,7 +179,7 @@ class Problem(NamedTuple):
 class ErrorRefit(Component):
     """All votes minimise the dual potential, and so the error bound.
 
-    Past hypotheses end with edges of at most `tolerance`, and of a tenth of the edge of the newest if that is less. Where the gain has no maximum, the run ends with the error bound at its
+    Past hypotheses end with edges of at most `tolerance`, and of a quarter of the edge of the newest if that is less. Where the gain has no maximum, the run ends with the error bound at its
     floor.
 
     >>> from maboost.boosting import maboost
@@ -265,7 +265,7 @@ class Refitting:
         _append(self.matrix, found.scores)
         start = np.zeros(1) if self.last is None else self.last
         refit = self.last = self._solve(start, found.edge)
-        votes.replace(self.matrix.votes(refit.eta))
+        self._write(refit, votes)
         hardest = refit.hardest
         state = AscentState(hardest.theta, hardest.density, hardest.mass, hardest.potential)
         gain, steps = hardest.gain, math.fsum(refit.eta)
@@ -284,6 +284,12 @@ class Refitting:
         return RoundVotes(
             vote, gain - totals.gain, state, now, None, refit.eta.copy(), ended, for_error
         )
+
+    def _write(self, refit: Refit, votes: Votes) -> None:
+        if votes.game.width == 1:  # a margin is the vote or its negative
+            votes.state = refit.margins
+        else:
+            votes.replace(self.matrix.votes(refit.eta))
 
     def _solve(self, start: Array | Refit, edge: float) -> Refit:
         problem = self.problem
