@@ -47,14 +47,15 @@ class MABoostClassifier(BoostingClassifier):
         Factor on every step. On noisy labels small rates do best, together with a small cap in `domain`.
     domain : "simplex" or Domain, default="simplex"
         The set the distribution stays in, for example ``CappedSimplex(10)``.
-    step : {"corrective", "paper", "maxmargin", "total"} or StepRule, default="corrective"
-        The step of largest gain, the step of the proofs, or the step of Theorem 2. "total" refits the votes of all
-        hypotheses after each round, so that they minimise the error bound, and leaves hypotheses without a vote out of
-        the model; it needs `update="lazy"` and `learning_rate=1.0`.
     via : Domain, default=None
         Project onto this larger set first, and then onto `domain` (double projection, Lemma 4 of the paper):
         for example ``Orthant()`` before the simplex. Needs the active update, and ``step="paper"`` or
         "maxmargin".
+    step : {"corrective", "paper", "maxmargin", "adaboostv", "total"} or StepRule, default="corrective"
+        The step of largest gain, the step of the proofs, the step of Theorem 2, or AdaBoostV's (entropy on the
+        simplex only, see :class:`maboost.mirror.steps.AdaBoostV`). "total" refits the votes of all hypotheses after
+        each round, so that they minimise the error bound, and leaves hypotheses without a vote out of the model; it
+        needs `update="lazy"` and `learning_rate=1.0`.
     max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
         Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
         :class:`HistTreeClassifier`. Here "auto" is depth 3, any number of leaves, and one row a leaf.

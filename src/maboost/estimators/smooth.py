@@ -60,10 +60,11 @@ class SmoothBoostClassifier(BoostingClassifier):
         no cap at 0. With `flip_rates` the fraction is that of true labels, and the weighted error on
         given labels sets the cap. Not together with `smoothness`. At this cap no edge is promised: a classifier
         that errs on that fraction may have edge 0 under the hardest distribution.
-    step : {"corrective", "paper", "maxmargin", "total"} or StepRule, default="corrective"
-        The step of largest gain, the step of the proofs, or the step of Theorem 2. "total" refits the votes of all
-        hypotheses after each round, so that they minimise the error bound, and leaves hypotheses without a vote out of
-        the model; it needs `update="lazy"` and `learning_rate=1.0`.
+    step : {"corrective", "paper", "maxmargin", "adaboostv", "total"} or StepRule, default="corrective"
+        The step of largest gain, the step of the proofs, the step of Theorem 2, or AdaBoostV's (entropy on the
+        simplex only, see :class:`maboost.mirror.steps.AdaBoostV`). "total" refits the votes of all hypotheses after
+        each round, so that they minimise the error bound, and leaves hypotheses without a vote out of the model; it
+        needs `update="lazy"` and `learning_rate=1.0`.
 
     Attributes
     ----------
