@@ -179,7 +179,9 @@ class SmoothBoostClassifier(BoostingClassifier):
         # votes that are all refitted have no rate
         step = "corrective" if isinstance(self.step, str) and self.step == TOTAL else self.step
         run = self._new_run(
-            self._booster(_TRIAL_CAP, _TRIAL_RATE, step), trial, self._watch(rows.shared(out))
+            self._booster(_TRIAL_CAP, _TRIAL_RATE, step),
+            trial,
+            self._as_validation(rows.shared(out)),
         )
         least = _least_error(run)
         if least is None:
