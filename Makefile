@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-suspects   how well wrong labels are found on four real tables, against cleanlab and LightGBM; about ten minutes"
 	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
 	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about half an hour"
+	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -136,6 +137,9 @@ bench-sources: $(VENV)/.peers .tables/.installed
 
 bench-ensembles: $(VENV)/.peers .tables/.installed
 	nice $(BIN)/python -m benchmarks.bench_ensembles --write
+
+bench-margin: $(VENV)/.peers
+	nice $(BIN)/python -m benchmarks.bench_margin --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write
