@@ -20,7 +20,7 @@ help:
 	@echo "make bench-flip-rates   errors with known, wrong and estimated flip rates on four real tables; about ten minutes"
 	@echo "make bench-suspects   how well wrong labels are found on four real tables, against cleanlab and LightGBM; about ten minutes"
 	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
-	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about half an hour"
+	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about ten minutes"
 	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
