@@ -82,7 +82,9 @@ def test_the_inequality_holds_for_any_votes(part):
             orders = (margins, -margins, rng.normal(size=margins.size))
             points += [vertex(order, measure, domain, regularizer.upper) for order in orders]
         limit = domain.divergence_limit()
-        if limit is not None and regularizer.upper == math.inf:  # close to the worst one for these margins
+        if (
+            limit is not None and regularizer.upper == math.inf
+        ):  # close to the worst one for these margins
             theta = -1e4 * margins / np.abs(margins).max()
             points.append(project(limit.regularizer, domain, theta, measure).density)
         if not domain.normalised:
