@@ -48,6 +48,11 @@ class Booster(Component):
     trim: Showing = field(default_factory=Trim)
     l1: L1Rule = field(default_factory=L1Rule)
 
+    def __post_init__(self) -> None:
+        check = getattr(self.step, "check", None)
+        if check is not None:
+            check(self.ascent, self.learning_rate)
+
     @property
     def refits(self) -> bool:
         """Whether all votes are refitted after each round."""

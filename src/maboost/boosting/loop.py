@@ -282,6 +282,7 @@ class Run:
             project,
             self.least_edge,
         )
+        self.least_edge = situation.least_edge
         before = self.state
         new = self.policy.update(situation, found, self.totals, self.votes)
         self.state, self.totals = new.state, new.totals

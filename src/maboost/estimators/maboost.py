@@ -87,6 +87,7 @@ class MABoostClassifier(BoostingClassifier):
         "domain": [StrOptions(set(DOMAINS)), Domain],
         "update": [StrOptions({"active", "lazy"})],
         "step": [StrOptions({*STEPS, TOTAL}), callable],
+        "via": [Domain, None],
     }
 
     def __init__(
