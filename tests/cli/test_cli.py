@@ -674,7 +674,7 @@ def test_limits_of_sources(folder):
             "--tolerance 1.0 must be a number in the range",
         ),
         (("--tolerance", 0.1), "--tolerance is for --booster margin, not for smooth"),
-        (("--booster", "margin", "--learning-rate", 0.1), "--booster margin has none"),
+        (("--booster", "margin", "--learning-rate", 0.1), "--learning-rate is a factor on steps"),
         (
             ("--booster", "sparse", "--smoothness", 2),
             "--smoothness is for --booster smooth or margin",
