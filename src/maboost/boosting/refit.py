@@ -34,7 +34,7 @@ __all__ = ["Refit", "refit_votes", "spread_keys"]
 
 Array = NDArray[np.float64]
 
-_SAMPLE = 6_000  # rows of a sampled Hessian, at least
+_SAMPLE = 3_000  # rows of a sampled Hessian, at least
 _PER_VOTE = 20  # the same, for each vote
 _DIRECT = 12  # steps at the given capacity, before smaller capacities are tried
 _FIRST_SHARE, _RISE = 0.01, 2.0  # the first share of the capacity, and the factor to the next
