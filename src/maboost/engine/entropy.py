@@ -64,6 +64,7 @@ _MODEST = 16.0  # logarithms whose exponentials are far from overflow and underf
 _LOST = 1e-12  # of a mass of one, at most
 _LONG = 1.0  # for longer steps many rows reach their caps, and listing them takes longer than projecting
 _FURTHER = 1.15  # times the factors of a first step: Newton's method seldom goes further
+_REACH = 16.0  # how far above an expected shift a projection still looks for it
 
 
 # --------------------------------------------------------------------------------------------------
@@ -902,7 +903,23 @@ def project_entropy_onto(
         separate = domain.unbounded or measure.width == 1  # no cap couples entries of a row
         fast = project_entropy if separate else project_entropy_rows
         found = fast(theta, caps, measure, guess, out)
+        if found is None and guess is not None and measure.width == 1 and math.isfinite(guess):
+            found = _project_near(guess, theta, caps, measure, out)
     return found or project_generic(Entropy(), domain, theta, measure, guess)
+
+
+def _project_near(
+    guess: float, theta: Array, caps: Array | float, measure: BaseMeasure, out: Array
+) -> Projected | None:
+    """Project where entries far above the root make the range of theta too large; None if the guess is not near the root.
+
+    Entries so far above a shift are at their caps, and stay there if they are lowered, as long as the shift found
+    is below the one for which they were.
+    """
+    highest = guess + _REACH
+    lowered = np.minimum(theta, highest + measure.log_caps(caps))
+    found = project_entropy(lowered, caps, measure, guess, out)
+    return found if found is not None and found.center + found.tau <= highest else None
 
 
 def _entropy_onto_mass(
