@@ -98,4 +98,4 @@ def test_a_subclass_may_have_parameters_of_its_own(booster):
             self.more = more
 
     model = clone(Own(more=3, n_estimators=5))
-    assert (model.more, model.n_estimators, model.learning_rate) == (3, 5, booster().learning_rate)
+    assert (model.more, model.n_estimators, model.tol) == (3, 5, booster().tol)

@@ -270,7 +270,7 @@ def test_error_limits_lie_strictly_between_zero_and_one(limit):
         (
             {1: 0.1, "b": None},
             np.array([1, "b"] * 30, dtype=object),
-            "sample_domain has names that",
+            "sample_domain has names without a common order",
         ),
         ({"a": 0.1, "b": None}, SOURCE[:7], r"one entry for each row \(60\), got shape \(7,\)"),
     ],

@@ -551,7 +551,7 @@ def test_a_slice_of_one_class():
 def test_what_a_slice_has_not_is_said():
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=4, random_state=0).fit(X, y)
-    with pytest.raises(AttributeError, match=r"distribution_ needs what the fit remembers"):
+    with pytest.raises(AttributeError, match=r"distribution_ needs what the fit keeps"):
         model[:2].distribution_  # noqa: B018
     with pytest.raises(AttributeError, match=r"suspect_labels\(\) needs"):
         model[:2].suspect_labels()

@@ -790,7 +790,7 @@ DOCUMENT = [
     (said("parameters", "evil", 1), "has no parameters"),
     (said("parameters", "checkpoint", "/etc/passwd"), "has no parameters"),
     (said("parameters", "estimator", 5), "invalid parameters"),
-    (said("parameters", "estimator", {"kind": "object", "class": "Paper", "parameters": {}}), "cannot be"),
+    (said("parameters", "estimator", {"kind": "object", "class": "Paper", "parameters": {}}), "invalid parameters: The 'estimator'"),
     (said("parameters", "estimator", {"kind": "object", "class": "eval", "parameters": {}}), "unknown class"),
     (
         said("parameters", "estimator", {
@@ -810,7 +810,7 @@ DOCUMENT = [
         }),
         "FermiDirac.k must be at most",
     ),
-    (said("parameters", "domain", {"kind": "array", "name": "feature"}), "cannot be|missing"),
+    (said("parameters", "domain", {"kind": "array", "name": "feature"}), "invalid parameters: The 'domain'|missing"),
     (said("parameters", "domain", {"kind": "array", "name": "nowhere"}), "nowhere is missing"),
     (said("parameters", "domain", {"kind": "pickle"}), "unknown kind pickle"),
     (said("parameters", "domain", {"other": 1}), "has no field 'kind'"),

@@ -157,8 +157,6 @@ def test_probabilities_of_given_labels_become_those_of_true_ones(found, costs):
     np.testing.assert_allclose(
         p, expected / expected.sum(axis=1, keepdims=True), rtol=1e-6, atol=1e-9
     )
-    plain = noise.without_costs(p)
-    np.testing.assert_allclose(plain[:, 1], PLUS, rtol=1e-6, atol=1e-9)
 
 
 @given(sources, costs)

@@ -118,7 +118,7 @@ def test_the_certificate_on_fresh_rows_comes_first(page, smooth):
 
 
 def test_a_certification_is_what_certify_returns(page, smooth):
-    with pytest.raises(TypeError, match=r"must be what maboost\.certify returns, got float"):
+    with pytest.raises(TypeError, match=r"must be the result of maboost\.certify, got float"):
         page(smooth, certification=0.1)
 
 

@@ -56,8 +56,8 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     (tmp_path / "link").symlink_to("pipe")
     for name, message in {
         "folder": "directory",
-        "pipe": "no regular file",
-        "link": "no regular",
+        "pipe": "is not a regular file",
+        "link": "not a regular",
     }.items():
         with (
             pytest.raises(OSError, match=rf"{message}.*: '.*{name}'$"),

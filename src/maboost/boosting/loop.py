@@ -265,7 +265,7 @@ class Run:
 
     def _advance(self, found: SearchResult, bytes_read: int, began: float) -> Round:
         booster, measure = self.booster, self.measure
-        t = self.rounds + 1
+        t = self.totals.rounds + 1
         d, edge = found.direction, found.edge
         l1 = booster.l1(edge, self.state.mass, t)
         situation = Situation(
@@ -276,19 +276,19 @@ class Run:
             edge,
             t,
             self.error,
-            self.gain,
+            self.totals.gain,
             l1,
             self.engine,
             project,
             self.least_edge,
         )
-        self.least_edge = situation.least_edge
+        self.least_edge = min(self.least_edge, edge)
         before = self.state
         new = self.policy.update(situation, found, self.totals, self.votes)
         self.state, self.totals = new.state, new.totals
         sums = RowSums(self.votes.margins, self.weight_sum, self.margin_sum)
         counts = (found.rows_used, bytes_read)
-        settled = settle(measure, new.direction, before, new.step, self.total_step, sums, counts)
+        settled = settle(measure, new.direction, before, new.step, new.totals.steps, sums, counts)
         self.last_edge = max(edge, ZERO_EDGE)  # refitted votes may take a hypothesis without one
         self.exact = self.exact and found.exact
         self.error = self._error_of_pairs(settled)

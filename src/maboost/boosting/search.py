@@ -125,7 +125,7 @@ class HypothesisSearch:
                 estimate = Estimate(found.edge, 0.0)
                 if shown.edge_share > 0.0:  # otherwise the estimate is not needed
                     estimate = shown.estimate(found.direction, state.density, self.measure)
-                if not shown.hides or trim.accepts(shown, found.edge, estimate):
+                if trim.accepts(shown, found.edge, estimate) or not shown.hides:
                     return found
             if not shown.hides:
                 break

@@ -93,7 +93,7 @@ class Situation:
     projection : callable
         The projection onto a domain, with the arguments of :func:`maboost.mirror.project`.
     least_edge : float
-        The smallest edge of a hypothesis so far, this one included.
+        The smallest edge of the hypotheses before this one.
 
     Examples
     --------
@@ -119,9 +119,6 @@ class Situation:
     engine: StepFinder | None = None
     projection: Projection = project_onto
     least_edge: float = math.inf
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "least_edge", min(self.least_edge, self.edge))
 
     @cached_property
     def dense(self) -> Array:
@@ -227,7 +224,8 @@ class AdaBoostV(Component):
     def __call__(self, s: Situation, /) -> Step:
         if s.edge >= 1.0 - _ZERO_EDGE:  # right on all the mass, which is on all rows
             return Corrective()(s)
-        return Step(math.atanh(s.edge) - math.atanh(s.least_edge - self.nu))
+        least = min(s.least_edge, s.edge)
+        return Step(math.atanh(s.edge) - math.atanh(least - self.nu))
 
 
 @dataclass
