@@ -1,8 +1,7 @@
 """Why does the model call a tumour benign?
 
 A booster's vote is a sum over its rounds; SHAP values split it into a sum over features instead, row by
-row. `to_lightgbm()` brings an exact algorithm for trees. The picture shows all rows with the package
-shap, and the mean size of each feature's part without it.
+row. The picture shows all rows with the package shap, and the mean size of each feature's part without it.
 
     python examples/shap_values.py [picture.png]
 """
@@ -20,7 +19,7 @@ def main(target: str | None = None) -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     model = SmoothBoostClassifier(n_estimators=30, random_state=0).fit(X, y)
 
-    parts = model.to_lightgbm().predict(X, pred_contrib=True)
+    parts = model.predict_contributions(X)
     values, base = parts[:, :-1], parts[:, -1]
     gap = np.max(np.abs(parts.sum(axis=1) - model.decision_function(X)))
     print(f"parts add up to the vote within {gap:.0e}")

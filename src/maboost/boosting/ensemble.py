@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from maboost.boosting.history import Round
 from maboost.learners.base import Hypothesis
+from maboost.learners.tree.contributions import Explainer
 from maboost.learners.tree.grower import Binned
 from maboost.learners.tree.learner import TreeHypothesis
-from maboost.learners.tree.predictor import Forest
+from maboost.learners.tree.leaves import leaves_of
+from maboost.learners.tree.predictor import Forest, Tree
 from maboost.runtime.threads import Threads
 
 __all__ = ["Ensemble"]
@@ -114,15 +116,53 @@ class Ensemble:
             votes += weight * hypothesis.scores(X)
             yield votes
 
+    def contributions(self, X: Any, threads: Threads | None = None) -> Array:
+        """Return SHAP values of H on rows: (n, answers, columns + 1), the last one the expected H.
+
+        All hypotheses must be trees. `answers` is one for at most two classes, and K for more.
+        """
+        threads = threads or Threads()
+        if not self.hypotheses:
+            constant = self.votes(np.zeros((1, 1))).reshape(-1)
+            found = np.zeros((X.shape[0], len(constant), X.shape[1] + 1))
+            found[:, :, -1] = constant
+            return found
+        start, answers = 0, self.n_classes if self.n_classes > 2 else 1
+        found = np.zeros((X.shape[0], answers, X.shape[1] + 1))
+        for group in self._groups():
+            steps = self.weights[start : start + len(group)]
+            found += Explainer.of(group).contributions(X, steps, threads)
+            start += len(group)
+        return found
+
+    def leaves(self, X: Any, threads: Threads | None = None) -> NDArray[np.int32]:
+        """Return the leaf of every row in every tree, shape (n, trees); all hypotheses must be trees."""
+        found = [np.empty((X.shape[0], 0), dtype=np.int32)]
+        found += [leaves_of(Forest.of(group), X, threads or Threads()) for group in self._groups()]
+        return np.concatenate(found, axis=1)
+
+    def _groups(self) -> list[list[Tree]]:
+        """Return the trees in groups that know the same categories."""
+        trees = self.trees()
+        return [trees] if self._are_alike(trees) else [[tree] for tree in trees]
+
+    def trees(self) -> list[Tree]:
+        """Return the trees among the hypotheses."""
+        return [h.tree for h in self.hypotheses if isinstance(h, TreeHypothesis)]
+
+    def _are_alike(self, trees: list[Tree]) -> bool:
+        """Return whether all hypotheses are trees that know the same categories, as trees of a stream may not."""
+        alike = len(trees) == len(self) > 0
+        return alike and all(map(trees[0].categories_as, trees[1:]))
+
     def forest(self) -> Forest | None:
         """Return the trees as one forest, built at the first call.
 
         None if some hypotheses are not trees, or if they know different categories, as trees of a stream may.
         """
         if self._forest is None or self._forest[0] != len(self):
-            trees = [h.tree for h in self.hypotheses if isinstance(h, TreeHypothesis)]
-            alike = len(trees) == len(self) > 0 and all(map(trees[0].categories_as, trees[1:]))
-            self._forest = len(self), Forest.of(trees) if alike else None
+            trees = self.trees()
+            self._forest = len(self), Forest.of(trees) if self._are_alike(trees) else None
         return self._forest[1]
 
     def __getstate__(self) -> dict[str, Any]:

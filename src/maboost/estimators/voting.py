@@ -24,6 +24,7 @@ from maboost.data.files import TableError
 from maboost.data.frames import pandas_index
 from maboost.data.labels import label_array, unknown_labels
 from maboost.data.parquet import is_stored, named_column
+from maboost.estimators.explaining import Explaining
 from maboost.estimators.suspects import Suspicion
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.learner import TreeHypothesis
@@ -35,7 +36,7 @@ __all__ = ["Voting"]
 Array = NDArray[np.float64]
 
 
-class Voting:
+class Voting(Explaining):
     """The methods and attributes of a fitted booster."""
 
     classes_: NDArray[Any]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from maboost.io.scalar_trees import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
+from maboost.learners.tree.contributions import cover_of
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -22,7 +23,6 @@ Array = NDArray[np.float64]
 
 _CATEGORICAL, _DEFAULT_LEFT, _NAN_IS_MISSING = 1, 2, 8  # bits of LightGBM's decision_type
 _LARGEST_CODE = 1 << 20  # a node stores one bit for every code up to its largest
-_COVER = 1 << 30  # LightGBM counts rows in 32 bits
 _NOT_IN_NAMES = re.compile(r'[\s",:\[\]{}]')
 
 
@@ -165,7 +165,7 @@ def _tree(part: Part) -> str:
     inner, leaves = part.inner, part.leaves
     number = np.zeros(len(part.feature), dtype=np.int64)  # leaf i has the number ~i
     number[inner], number[leaves] = np.arange(len(inner)), ~np.arange(len(leaves))
-    counts = _counts(part)
+    counts = cover_of(part.weight, part.yes, part.no, part.inner)
     boundaries, words, threshold = _sets(part)
     fields: list[tuple[str, Iterable[Any]]] = [
         ("num_leaves", [len(leaves)]),
@@ -219,16 +219,3 @@ def _sets(part: Part) -> tuple[list[int], list[int], Array]:
 def _with_rare(members: Array, rare: Array | None) -> Array:
     """Return all categories that the members represent."""
     return members if rare is None or rare[0] not in members else np.union1d(members, rare)
-
-
-def _counts(part: Part) -> NDArray[np.int64]:
-    """Return weights as integers, at least one a leaf, that add up from the leaves to the root.
-
-    SHAP values weight the two sides of a split by them.
-    """
-    root = part.weight[0]
-    scaled = part.weight * (_COVER / root) if root > 0.0 else np.ones(len(part.weight))
-    counts = np.maximum(np.rint(scaled), 1.0).astype(np.int64)
-    for node in part.inner[::-1]:
-        counts[node] = counts[part.yes[node]] + counts[part.no[node]]
-    return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import parallel_for
 from maboost.runtime.threads import Threads
 
-__all__ = ["Forest", "Tree"]
+__all__ = ["Forest", "Tree", "decide_tile", "descend_tile", "tile_of"]
 
 Array = NDArray[np.float64]
 
@@ -273,18 +273,22 @@ class Forest:
         leaves = len(self.roots) << depth
         return leaves <= len(self.feature) or leaves * (8 * self.value.shape[1] + 64) <= _PADDED
 
+    @property
+    def sets(self) -> tuple[Any, ...]:
+        """The sets of the splits by category as arguments of kernels; None where there are none."""
+        if len(self.category_start) == 1:
+            return None, None, None
+        return self.category_set, self.category_start, self.category_values
+
     @cached_property
     def _walk(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """Return the kernel for these trees, and its arguments."""
         nodes = (
             self.roots, self.depths, self.feature, self.threshold, self.left, self.missing_left,
         )  # fmt: skip
-        sets: tuple[Any, ...] = self.category_set, self.category_start, self.category_values
-        if len(self.category_start) == 1:
-            if self._may_be_complete():
-                return _votes_of_complete, self._complete()
-            sets = None, None, None
-        return _votes_of_any, (*nodes, *sets, self.value)
+        if len(self.category_start) == 1 and self._may_be_complete():
+            return _votes_of_complete, self._complete()
+        return _votes_of_any, (*nodes, *self.sets, self.value)
 
     @cached_property
     def _used(self) -> tuple[NDArray[np.int32], Forest]:
@@ -300,21 +304,28 @@ class Forest:
             used, narrow = self._used
             if len(used) < X.shape[1]:
                 return narrow.votes(X[:, used], steps, threads)
-        n, threads = X.shape[0], threads or Threads()
-        out = np.zeros((n, self.value.shape[1]))
+        threads = threads or Threads()
+        out = np.zeros((X.shape[0], self.value.shape[1]))
         walk, shape = self._walk
-        # Dense numbers without categories are read in place, other tables a block at a time.
+        for start, stop, table in self.blocks(X):
+            threads.run(walk, *table, *shape, steps, out[start:stop])
+        return out
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+        """Yield blocks of rows: the first row, the row after the last, and the values as arguments of kernels.
+
+        Dense numbers without categories are read in place, other tables a block at a time.
+        """
+        n = X.shape[0]
         block = n if _is_plain(X) and not self.levels else _BLOCK
         for start in range(0, n, max(block, 1)):
-            some = X[start : start + block]
+            stop = min(start + block, n)
+            some = X if block == n else X[start:stop]
             table = self._readable(some.toarray() if sp.issparse(some) else some)
             by_row = table.flags.c_contiguous
             flat = table.reshape(-1) if by_row else table.T.reshape(-1)
-            places = (table.shape[1], 1) if by_row else (1, len(table))
-            threads.run(
-                walk, flat, *places, table.shape[1], *shape, steps, out[start : start + block]
-            )
-        return out
+            steps = (table.shape[1], 1) if by_row else (1, len(table))
+            yield start, stop, (flat, *steps, table.shape[1])
 
 
 def _is_plain(X: Any) -> bool:
@@ -325,7 +336,7 @@ def _is_plain(X: Any) -> bool:
 
 
 @kernel
-def _tile(flat, row_step, column_step, columns, start, stop):
+def tile_of(flat, row_step, column_step, columns, start, stop):
     """Return some rows of a table, by column."""
     tile = np.empty((columns, stop - start))
     for j in range(columns):
@@ -404,28 +415,71 @@ def _in_set(v, values, start, stop):
 
 
 @kernel
+def descend_tile(
+    X,
+    root,
+    depth,
+    feature,
+    threshold,
+    left,
+    missing_left,
+    category_set,
+    set_start,
+    set_values,
+    node,
+):
+    """Write the leaf of each row; all rows descend one level at a time. `category_set` is None for numbers only.
+
+    A function for a single value would count the references to its arrays at every call, which takes longer than the
+    descent.
+    """
+    node[:] = root
+    for _ in range(depth):
+        for i in range(node.size):
+            at = node[i]
+            v = X[i, feature[at]]
+            if category_set is None:
+                goes_left = (v <= threshold[at]) | ((v != v) & missing_left[at])
+            elif v != v:
+                goes_left = missing_left[at]
+            elif category_set[at] >= 0:
+                which = category_set[at]
+                goes_left = _in_set(v, set_values, set_start[which], set_start[which + 1])
+            else:
+                goes_left = v <= threshold[at]
+            node[i] = left[at] + (1 - goes_left)
+
+
+@kernel
+def decide_tile(values, at, threshold, missing_left, category_set, set_start, set_values, out):
+    """Write whether each value goes left at a node."""
+    cut, missing = threshold[at], missing_left[at]
+    which = -1
+    if category_set is not None:
+        which = category_set[at]
+        if which >= 0:
+            start, stop = set_start[which], set_start[which + 1]
+            for i in range(out.size):
+                v = values[i]
+                out[i] = missing if v != v else _in_set(v, set_values, start, stop)
+    if which < 0:
+        for i in range(out.size):
+            v = values[i]
+            out[i] = (v <= cut) | ((v != v) & missing)
+
+
+@kernel
 def _add_votes(
     X, roots, depths, feature, threshold, left, missing_left, category_set, set_start, set_values,
     value, steps, out,
 ):  # fmt: skip
-    """Add the votes of any trees; a tile of rows descends one level at a time. `sets` is None for numbers only."""
+    """Add the votes of any trees."""
     node = np.empty(X.shape[0], dtype=np.int32)
     for t in range(roots.size):
-        node[:] = roots[t]
-        for _ in range(depths[t]):
-            for i in range(node.size):
-                at = node[i]
-                v = X[i, feature[at]]
-                if category_set is None:
-                    goes_left = (v <= threshold[at]) | ((v != v) & missing_left[at])
-                elif v != v:
-                    goes_left = missing_left[at]
-                elif category_set[at] >= 0:
-                    which = category_set[at]
-                    goes_left = _in_set(v, set_values, set_start[which], set_start[which + 1])
-                else:
-                    goes_left = v <= threshold[at]
-                node[i] = left[at] + (1 - goes_left)
+        descend_tile(
+            X, roots[t], depths[t], feature, threshold, left, missing_left, category_set, set_start,
+            set_values, node,
+        )  # fmt: skip
         _collect(node, value, steps[t], out)
 
 
@@ -435,7 +489,7 @@ def _complete_tile(
     chunk, slot,
 ):  # fmt: skip
     start, stop = chunk * _TILE, min((chunk + 1) * _TILE, len(out))
-    X = _tile(flat, row_step, column_step, columns, start, stop)
+    X = tile_of(flat, row_step, column_step, columns, start, stop)
     _add_votes_of_complete(X, feature, threshold, missing_left, value, steps, out[start:stop])
 
 
@@ -455,7 +509,7 @@ def _any_tile(
     category_set, set_start, set_values, value, steps, out, chunk, slot,
 ):  # fmt: skip
     start, stop = chunk * _TILE, min((chunk + 1) * _TILE, len(out))
-    X = _tile(flat, row_step, column_step, columns, start, stop)
+    X = tile_of(flat, row_step, column_step, columns, start, stop)
     _add_votes(
         X, roots, depths, feature, threshold, left, missing_left, category_set, set_start,
         set_values, value, steps, out[start:stop],
