@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-dist   build wheel and sdist, install the wheel into an empty environment, run the tests there"
 	@echo "make test-lowest   run the tests with the lowest versions that pyproject.toml declares (needs the lowest Python, too)"
 	@echo "make bench   benchmarks against peers, measured in the same run (bench-projection, bench-trees, bench-practice, bench-disk, bench-theory, bench-distributed); about half an hour on two cores"
+	@echo "make bench-latency   a prediction for one row next to LightGBM, XGBoost and HistGradientBoosting; a minute"
 	@echo "make bench-threads   a round by threads, rows and depth against LightGBM and XGBoost; about ten minutes"
 	@echo "make bench-defaults   the defaults against LightGBM on four real tables, with clean and wrong labels; some minutes"
 	@echo "make bench-flip-rates   errors with known, wrong and estimated flip rates on four real tables; about ten minutes"
@@ -140,6 +141,9 @@ bench-ensembles: $(VENV)/.peers .tables/.installed
 
 bench-margin: $(VENV)/.peers
 	nice $(BIN)/python -m benchmarks.bench_margin --write
+
+bench-latency: $(VENV)/.peers
+	$(BIN)/python -m benchmarks.bench_latency --write
 
 bench-trees: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_trees.py --write

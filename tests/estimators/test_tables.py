@@ -640,3 +640,61 @@ def test_a_null_among_the_categories_of_arrow_is_a_missing_value(ordered):
         np.testing.assert_array_equal(
             first.decision_function(rows), second.decision_function(plain)
         )
+
+
+def frames_of_a_few_rows():
+    """A frame with numbers of several dtypes and every kind of category, and changes that must matter."""
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "count": rng.integers(0, 9, n),
+            "small": rng.normal(size=n).astype(np.float32),
+            "flag": rng.random(n) < 0.5,
+            "colour": pd.Categorical(rng.choice(["red", "green", "blue"], n)),
+            "grade": pd.Categorical(rng.integers(1, 5, n), ordered=True),
+            "town": rng.choice(["Bonn", "Ulm", "Jena"], n),
+        }
+    )
+    y = (frame["size"] > 0) ^ (frame["colour"] == "red") ^ (frame["town"] == "Ulm")
+    few = frame.iloc[:40]
+    gaps = few.assign(size=np.nan, colour=few["colour"].where(few["flag"]), town=None)
+    unseen = few.assign(colour=few["colour"].cat.rename_categories({"red": "rot"}), town="Rom")
+    return frame, y, {
+        "as fitted": few,
+        "missing": gaps,
+        "unseen": unseen,
+        "object": few.astype({"town": object}),
+        "one": few.iloc[[3]],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["as fitted", "missing", "unseen", "object", "one"])
+def test_few_rows_of_a_frame_are_read_as_many(kind):
+    """Categories of few rows are looked up value by value, and those of many column by column."""
+    frame, y, few = frames_of_a_few_rows()
+    model = MABoostClassifier(n_estimators=8).fit(frame, y)
+    rows = few[kind]
+    votes = model.decision_function(rows)
+    many = pd.concat([rows] * (2000 // len(rows)), ignore_index=True)
+    many = many.astype({"town": rows["town"].dtype})
+    np.testing.assert_array_equal(model.decision_function(many)[: len(rows)], votes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": "1"}, "column 'size' was Float64 at the fit and is String now"),
+        ({"town": 1.0}, "column 'town' was String at the fit and is Float64 now"),
+        ({"size": np.inf}, "Input X contains infinity"),
+        ({"more": 1.0}, "feature names"),
+    ],
+)
+def test_few_rows_of_another_frame_are_refused_as_before(change, message):
+    frame, y, few = frames_of_a_few_rows()
+    model = MABoostClassifier(n_estimators=3).fit(frame, y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(few["one"].assign(**change))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(few["one"][frame.columns[::-1]])

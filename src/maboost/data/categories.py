@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from maboost.data.frames import (
     dtype_name,
     float_series,
     is_category,
+    pandas_index,
 )
 from maboost.data.labels import is_missing
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
@@ -42,6 +44,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _MOST_WARNED = 5  # columns named in a warning
+_FEW = 1 << 10  # rows whose categories are looked up value by value
 
 
 @dataclass
@@ -87,6 +90,54 @@ class CategoryCodes:
             return self
         held = {name: c for name, c in self.categories.items() if name in names}
         return CategoryCodes(held, {name: self.dtypes[name] for name in names})
+
+    def numbers(self, X: Any) -> Array | None:
+        """Return a pandas frame with the columns and kinds of dtypes of the fit as floats; None for any other table.
+
+        One call converts all columns of numbers, which a few rows need in a fraction of the time of `applied`.
+        """
+        if pandas_index(X) is None or not self.dtypes or X.columns.tolist() != list(self.dtypes):
+            return None
+        coded = [name in self.categories for name in self.dtypes]
+        plain = [isinstance(d, np.dtype) and d.kind in "biuf" for d in X.dtypes.tolist()]
+        if any(one == other for one, other in zip(coded, plain, strict=True)):
+            return None
+        if not self.categories:
+            found: Array = X.to_numpy(np.float64)
+            return found
+        table = np.empty(X.shape)
+        if any(plain):
+            table[:, plain] = X.loc[:, plain].to_numpy(np.float64)
+        for j, name in enumerate(self.dtypes):
+            if coded[j]:
+                table[:, j] = self._codes_in_pandas(name, X[name])
+        return table
+
+    def _codes_in_pandas(self, name: Any, column: Any) -> Array:
+        """Return the codes of a column of a pandas frame; of few rows value by value."""
+        if len(column) <= _FEW:
+            values, code = column.tolist(), self._code_of[name]
+            texts = [value for value in values if isinstance(value, str)]
+            is_text = texts and all(isinstance(v, str) or is_missing(v) for v in values)
+            if column.dtype.name == "category" or is_text:
+                return np.array([code.get(value, np.nan) for value in values])
+        import narwhals.stable.v2 as nw
+
+        found = self._numbers(name, nw.from_native(column, series_only=True), name)
+        assert found is not None  # it is no column of numbers
+        return found
+
+    @cached_property
+    def _code_of(self) -> dict[Any, dict[Any, float]]:
+        """The code of each category, by column."""
+        return {
+            name: {category: float(i) for i, category in enumerate(its)}
+            for name, its in self.categories.items()
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what follows from it."""
+        return {"categories": self.categories, "dtypes": self.dtypes}
 
     def applied(self, X: Any) -> Any:
         """Return the table as numbers: a frame of the same library, or `X` itself if it has only numbers."""

@@ -31,7 +31,12 @@ from maboost.estimators.control import (
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
-from maboost.estimators.tree import INPUT, TREE_PARAMETERS, HistTreeClassifier
+from maboost.estimators.tree import (
+    INPUT,
+    TREE_PARAMETERS,
+    HistTreeClassifier,
+    rows_for_prediction,
+)
 from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
 from maboost.noise.rates import EstimatedRates
@@ -266,7 +271,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
 
     def _checked_rows(self, X: Any) -> Any:
         refuse_stored(X, "X")
-        return checked_data(self, self._codes.applied(X), reset=False, **self._input_options())
+        return rows_for_prediction(self, X, self._input_options())
 
     def _stored_blocks(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield rows on disk for prediction, in batches of the columns of the fit."""

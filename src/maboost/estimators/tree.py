@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,7 +33,7 @@ from maboost.learners.tree.predictor import Tree
 from maboost.runtime.communicator import Communicator, SerialCommunicator
 from maboost.runtime.threads import Threads, available_threads
 
-__all__ = ["TREE_PARAMETERS", "HistTreeClassifier"]
+__all__ = ["INPUT", "TREE_PARAMETERS", "HistTreeClassifier", "rows_for_prediction"]
 
 Array = NDArray[np.float64]
 
@@ -284,7 +284,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the leaves' answers as probabilities."""
         check_is_fitted(self, "tree_")
-        X = checked_data(self, self._codes.applied(X), reset=False, **INPUT)
+        X = rows_for_prediction(self, X, INPUT)
         scores = TreeHypothesis(self.tree_).scores(X)
         if len(self.classes_) == 1:
             return np.ones((len(scores), 1))
@@ -338,6 +338,15 @@ INPUT: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
+
+
+def rows_for_prediction(model: Any, X: Any, options: dict[str, Any]) -> Any:
+    """Return checked rows for a fitted model; `options` are those of scikit-learn's check."""
+    numbers = model._codes.numbers(X)
+    if numbers is None:
+        return checked_data(model, model._codes.applied(X), reset=False, **options)
+    # names and dtypes are those of the fit, so only the values are left to check
+    return check_array(numbers, estimator=model, input_name="X", **options)
 
 
 def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
