@@ -1,8 +1,10 @@
 """Contributions, leaves and importances against LightGBM's of the exported model, and against enumeration."""
 
+import json
 from itertools import combinations
 from math import factorial
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from tests.io.test_exports import BOOSTERS, CATEGORICAL, TREES, hard_rows, rows
 
 from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier, load_model
 from maboost.learners.tree.contributions import cover_of
+from maboost.plot import plot_tree
 
 
 def assert_contributions_agree(model, X):
@@ -194,3 +197,77 @@ def test_shap_reads_the_exported_model():
     found = shap.TreeExplainer(model.to_lightgbm()).shap_values(X)
     values = found[-1] if isinstance(found, list) else found
     np.testing.assert_allclose(values, model.predict_contributions(X)[:, :-1], rtol=0, atol=1e-9)
+
+
+def vote_of(nodes, row):
+    """The answer of a tree from its JSON."""
+    node = nodes[0]
+    while "value" not in node:
+        value = row[node["feature"]]
+        if "categories" in node:
+            known = node["categories"]
+            goes_left = value in known if value in node["all"] else node["missing"] == "left"
+        elif np.isnan(value):
+            goes_left = node["missing"] == "left"
+        else:
+            goes_left = node["threshold"] is None or value <= node["threshold"]
+        node = nodes[node["left" if goes_left else "right"]]
+    return np.asarray(node["value"]), node["node"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_json_dump_is_the_model(n_classes):
+    X, y = rows(500, n_classes, seed=9)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame["town"] = pd.Categorical(np.where(np.isnan(X[:, 3]), None, np.char.mod("t%g", X[:, 3])))
+    with pytest.warns(UserWarning, match="share a bin"):
+        model = MABoostClassifier(n_estimators=6, max_bins=40).fit(frame, y)
+    found = json.loads(model.dump_model("json"), parse_constant=lambda text: pytest.fail(text))
+    assert found["classes"] == list(range(n_classes))
+    assert (found["rounds"], found["features"]) == (6, list(frame.columns))
+    towns = set(frame["town"].cat.categories)
+    asked = [n for tree in found["trees"] for n in tree["nodes"] if "categories" in n]
+    assert asked
+    for node in asked:
+        node["all"] = towns
+    leaves, few = model.apply(frame), frame.iloc[:60]
+    for i, (row, votes) in enumerate(
+        zip(few.to_dict("records"), model.decision_function(few), strict=True)
+    ):
+        total = 0.0
+        for t, tree in enumerate(found["trees"]):
+            value, leaf = vote_of(tree["nodes"], row)
+            total = total + tree["weight"] * value
+            assert leaf == leaves[i, t]
+        np.testing.assert_array_equal(total, votes)
+
+
+def test_the_dump_is_bounded_and_stable():
+    X, y = rows(300, 2, seed=10)
+    model = MABoostClassifier(n_estimators=5, categorical_features=CATEGORICAL).fit(X, y)
+    text = model.dump_model(max_rounds=2)
+    assert text == model.dump_model(max_rounds=2)
+    assert "5 rounds, the first 2 shown" in text
+    assert text.count("\nround ") == 2
+    assert len(json.loads(model.dump_model("json", max_rounds=2))["trees"]) == 2
+    assert model.dump_model(max_rounds=None) == model.dump_model()
+    assert max(map(len, model.dump_model().splitlines())) < 400
+    with pytest.raises(ValueError, match="format must be 'text' or 'json', got 'dot'"):
+        model.dump_model("dot")
+    with pytest.raises(ValueError, match="max_rounds must be a whole number of at least 1"):
+        model.dump_model(max_rounds=0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_plot_tree_draws_every_node(n_classes):
+    X, y = rows(300, n_classes, seed=11)
+    model = MABoostClassifier(n_estimators=3, max_depth=3).fit(X, y)
+    ax = plot_tree(model, -1, max_depth=None)
+    tree = model.ensemble_.trees()[-1]
+    boxes = [text for text in ax.texts if text.get_bbox_patch() is not None]
+    assert ax.get_title() == "round 3 of 3"
+    assert len(boxes) == len(tree.feature)
+    assert len(plot_tree(model, 0, max_depth=0).texts) == 3 + 2  # the root, two dots, yes and no
+    with pytest.raises(ValueError, match="tree_index must be the index of one of the 3 trees"):
+        plot_tree(model, 3)
+    plt.close("all")

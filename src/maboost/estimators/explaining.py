@@ -152,3 +152,36 @@ class Explaining:
         used = [tree.feature[tree.feature >= 0] for tree in trees]
         found = np.concatenate([*used, np.empty(0, dtype=np.int32)])
         return np.bincount(found, minlength=self.n_features_in_)
+
+    def dump_model(
+        self, format: Literal["text", "json"] = "text", *, max_rounds: int | None = 100
+    ) -> str:
+        """Return the trees as text for people, or as JSON for programs.
+
+        Parameters
+        ----------
+        format : {"text", "json"}, default="text"
+            Text rounds numbers to six digits and shortens long sets of categories. JSON is complete and exact; the keys
+            are described in docs/explaining.md; later versions only add keys.
+        max_rounds : int or None, default=100
+            The largest number of rounds to write; None writes all. Both formats tell the number of rounds in the model.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from maboost import MABoostClassifier
+        >>> model = MABoostClassifier(n_estimators=1, max_depth=1).fit([[0.0], [1.0]], [0, 1])
+        >>> print(model.dump_model())
+        MABoostClassifier: 1 round, classes [0, 1]
+        <BLANKLINE>
+        round 1, weight 1.38768
+          0: x0 <= 0.5, missing left, cover 1, gain 1
+            1: value -1, cover 0.5
+            2: value 1, cover 0.5
+        """
+        from maboost.estimators.dump import dumped
+
+        return dumped(self, own_trees(self, "dump_model()"), format, max_rounds)

@@ -10,6 +10,7 @@ from maboost.plot.domain_error_display import DomainErrorDisplay
 from maboost.plot.importance_display import FeatureImportanceDisplay
 from maboost.plot.margin_display import MarginDisplay
 from maboost.plot.suspect_label_display import SuspectLabelsDisplay
+from maboost.plot.tree import plot_tree
 
 __all__ = [
     "BoundDisplay",
@@ -19,4 +20,5 @@ __all__ = [
     "FeatureImportanceDisplay",
     "MarginDisplay",
     "SuspectLabelsDisplay",
+    "plot_tree",
 ]
