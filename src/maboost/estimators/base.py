@@ -76,6 +76,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     max_bins: int | Literal["auto"]
     categorical_features: Any
     monotonic_cst: Any
+    interaction_cst: Any
+    max_features_per_tree: Any
     response: Literal["votes", "proba"]
     trim: float | Literal["auto", "certain"]
     flip_rates: Any

@@ -129,6 +129,8 @@ class CombinedBoostClassifier(BoostingClassifier):
         max_bins: int | Literal["auto"] = "auto",
         categorical_features: Any = "auto",
         monotonic_cst: Any = "auto",
+        interaction_cst: Any = "auto",
+        max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
         early_stopping: bool | Literal["auto"] = "auto",

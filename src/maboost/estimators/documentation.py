@@ -32,7 +32,7 @@ update : {"active", "lazy"}, default={default}
 step : {"corrective", "paper", "maxmargin", "adaboostv"} or StepRule, default={default}
     The step of largest gain, the step of the proofs, the step of Theorem 2, or AdaBoostV's (entropy on the
     simplex only, see :class:`maboost.mirror.steps.AdaBoostV`).
-max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
+max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst, interaction_cst, max_features_per_tree
     Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
     :class:`HistTreeClassifier`. Here "auto" is any depth, 15 leaves, and 20 rows a leaf (a fiftieth
     of the rows where there are fewer than 1,000). Giving only one of `max_depth` and

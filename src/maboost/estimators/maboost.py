@@ -56,7 +56,7 @@ class MABoostClassifier(BoostingClassifier):
         simplex only, see :class:`maboost.mirror.steps.AdaBoostV`). "total" refits the votes of all hypotheses after
         each round, so that they minimise the error bound, and leaves hypotheses without a vote out of the model; it
         needs `update="lazy"` and `learning_rate=1.0`.
-    max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
+    max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst, interaction_cst, max_features_per_tree
         Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
         :class:`HistTreeClassifier`. Here "auto" is depth 3, any number of leaves, and one row a leaf.
         Giving only one of `max_depth` and `max_leaf_nodes` lifts the other limit. They cannot be given
@@ -108,6 +108,8 @@ class MABoostClassifier(BoostingClassifier):
         max_bins: int | Literal["auto"] = "auto",
         categorical_features: Any = "auto",
         monotonic_cst: Any = "auto",
+        interaction_cst: Any = "auto",
+        max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
         early_stopping: bool | Literal["auto"] = False,

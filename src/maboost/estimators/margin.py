@@ -58,7 +58,7 @@ class MarginBoostClassifier(BoostingClassifier):
     regularizer : {"entropy", "euclidean"} or Regularizer, default="entropy"
         How the problem is smoothed. Entropy needs the fewest rounds. The Euclidean one is refused with
         `smoothness=inf`, where its capacity would be about the number of rows over the tolerance.
-    max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst
+    max_depth, max_leaf_nodes, min_samples_leaf, max_features, max_bins, categorical_features, monotonic_cst, interaction_cst, max_features_per_tree
         Parameters of the booster's own trees, each "auto" by default, with the meaning they have in
         :class:`HistTreeClassifier`. Here "auto" is depth 1 and one row a leaf. Giving only one of
         `max_depth` and `max_leaf_nodes` lifts the other limit. They cannot be given together with an `estimator`.
@@ -120,6 +120,8 @@ class MarginBoostClassifier(BoostingClassifier):
         max_bins: int | Literal["auto"] = "auto",
         categorical_features: Any = "auto",
         monotonic_cst: Any = "auto",
+        interaction_cst: Any = "auto",
+        max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
         early_stopping: bool | Literal["auto"] = False,

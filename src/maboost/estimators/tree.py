@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -43,7 +45,7 @@ _LEAST_ROWS, _LEAST_SHARE = 20, 50  # min_samples_leaf="auto": 20 rows, or one r
 # parameters of trees that the boosters also have; "auto" keeps the tree's own value
 TREE_PARAMETERS = (
     "max_depth", "max_leaf_nodes", "min_samples_leaf", "max_features", "max_bins", "categorical_features",
-    "monotonic_cst",
+    "monotonic_cst", "interaction_cst", "max_features_per_tree",
 )  # fmt: skip
 
 
@@ -87,6 +89,11 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     monotonic_cst : array or dict of {-1, 0, 1} or None, default=None
         Direction of a feature's effect on the answer, in the order of the columns or by their names; two
         classes and real responses only, and 0 for categorical features.
+    interaction_cst : {"pairwise", "no_interactions"}, list of groups of columns or None, default=None
+        The groups of features that may interact, as in
+        :class:`sklearn.ensemble.HistGradientBoostingClassifier`: all splits on the path to a leaf are in one group.
+        Columns are given by position or by name, and those in no group are a group of their own. "no_interactions" is
+        a group for each column, "pairwise" one for each pair.
     random_state : int, RandomState or None, default=None
         Seeds the choice of features.
     n_jobs : int or None, default=None
@@ -134,6 +141,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         "response": [StrOptions({"real", "sign"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "monotonic_cst": ["array-like", None],
+        "interaction_cst": [list, tuple, StrOptions({"pairwise", "no_interactions"}), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -151,6 +159,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         response: Literal["real", "sign"] = "real",
         categorical_features: Any = "from_dtype",
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -164,6 +173,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         self.response = response
         self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -189,6 +199,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             features_per_node=_number(self.max_features, columns),
             votes=self.response == "sign",
             monotone=self._monotone(columns, n_classes, categorical, names),
+            interactions=_groups_of(self.interaction_cst, columns, names),
         )
         return TreeLearner(
             rules,
@@ -361,6 +372,32 @@ def _by_column(signs: Any, columns: int, names: Any) -> NDArray[Any]:
                 + (f"X has {known!r}" if known else "X has no names of columns")
             )
     return np.array([signs.get(name, 0) for name in known or range(columns)])
+
+
+def _groups_of(constraint: Any, columns: int, names: Any) -> tuple[tuple[int, ...], ...] | None:
+    """Return the groups of `interaction_cst` as positions of columns; None if all may interact."""
+    if constraint is None:
+        return None
+    if isinstance(constraint, str):
+        size = 1 if constraint == "no_interactions" else min(2, columns)
+        return tuple(combinations(range(columns), size))
+    known = {} if names is None else {name: j for j, name in enumerate(names)}
+    groups = []
+    for group in constraint:
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise ValueError(
+                f"interaction_cst must hold groups of columns, such as [[0, 1], [2]], got {group!r} in it"
+            )
+        chosen: set[Any] = {known.get(column, column) for column in group}
+        for column in chosen:
+            if not isinstance(column, Integral) or not 0 <= int(column) < columns:
+                raise ValueError(
+                    f"interaction_cst names column {column!r}, which is not in X; X has {columns} columns"
+                    + (f": {list(known)!r}" if known else ", numbered from 0")
+                )
+        groups.append(tuple(sorted(int(column) for column in chosen)))
+    rest = tuple(sorted(set(range(columns)) - {column for group in groups for column in group}))
+    return (*groups, rest) if rest else tuple(groups)
 
 
 def _number(features: Any, columns: int) -> int | None:

@@ -145,6 +145,9 @@ class Encoder:
             return [self.value(v, name) for v in value]
         if type(value) is tuple:
             return {"kind": "tuple", "items": [self.value(v, name) for v in value]}
+        if type(value) in (set, frozenset):
+            items = [label(v, f"an entry of {name}") for v in sorted(value, key=repr)]
+            return {"kind": "set", "items": items}
         if type(value) is dict:
             items = [[label(k, f"a key of {name}"), self.value(v, name)] for k, v in value.items()]
             return {"kind": "dict", "items": items}
@@ -217,6 +220,7 @@ class Decoder:
         fields = Fields(value, f"parameter {name}")
         readers = {
             "tuple": self._tuple,
+            "set": self._set,
             "dict": self._dict,
             "labels": self._labels,
             "array": self._array,
@@ -230,6 +234,9 @@ class Decoder:
 
     def _tuple(self, fields: Fields, name: str) -> tuple[Any, ...]:
         return tuple(self.value(v, name) for v in fields.items("items"))
+
+    def _set(self, fields: Fields, name: str) -> set[Any]:
+        return {read_label(v, f"an entry of {name}") for v in fields.items("items")}
 
     def _dict(self, fields: Fields, name: str) -> dict[Any, Any]:
         read = {}

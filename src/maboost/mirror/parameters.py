@@ -48,6 +48,8 @@ def described(value: Any) -> str:
     >>> from maboost.mirror import CappedSimplex
     >>> described(CappedSimplex(3.0))
     'CappedSimplex(caps=3.0)'
+    >>> described([{"b", "a"}, {2}])
+    "[{'a', 'b'}, {2}]"
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         content = np.ascontiguousarray(value).tobytes()
@@ -58,6 +60,10 @@ def described(value: Any) -> str:
             f"{f.name}={described(getattr(value, f.name))}" for f in dataclasses.fields(value)
         )
         return f"{type(value).__name__}({', '.join(inside)})"
+    if isinstance(value, set | frozenset):  # the order of text in a set differs between processes
+        return f"{{{', '.join(sorted(map(described, value)))}}}"
+    if isinstance(value, list | tuple) and any(isinstance(v, set | frozenset) for v in value):
+        return f"[{', '.join(map(described, value))}]"
     value = value.item() if isinstance(value, np.generic) else value
     return _ADDRESS.sub("", repr(value))
 

@@ -31,7 +31,15 @@ from maboost.learners.tree.layout import BIN, CELL, N_BINS, NODE, ROOM, ROW, ROW
 from maboost.learners.tree.partition import Columns, divide_rows, number_leaves, number_rows
 from maboost.learners.tree.predictor import Tree
 from maboost.learners.tree.sparse import SparseColumns, sparse_cells
-from maboost.learners.tree.splitting import REAL, SIGN, Limits, Searched, search_nodes
+from maboost.learners.tree.splitting import (
+    REAL,
+    SIGN,
+    Interactions,
+    Limits,
+    Searched,
+    allowed_features,
+    search_nodes,
+)
 from maboost.runtime import thresholds
 from maboost.runtime.communicator import Communicator, SerialCommunicator, sums_of_all
 from maboost.runtime.kernels import kernel
@@ -124,6 +132,7 @@ class GrowthRules:
     features_per_node: int | None = None
     votes: bool = False
     monotone: tuple[int, ...] | None = None
+    interactions: tuple[tuple[int, ...], ...] | None = None
 
 
 class _Plan(NamedTuple):
@@ -181,6 +190,8 @@ class _Nodes(NamedTuple):
     leaf_of : array
     room : array
         A byte for each row, for the bins of sparse columns; empty where there are none.
+    used : boolean array of shape (nodes, columns)
+        The features of the splits above a node; without columns if all features may interact.
     """
 
     state: NDArray[np.int64]
@@ -195,6 +206,7 @@ class _Nodes(NamedTuple):
     order: NDArray[np.uint32]
     leaf_of: NDArray[np.int32]
     room: NDArray[np.uint8]
+    used: NDArray[np.bool_]
 
 
 @kernel
@@ -239,8 +251,8 @@ def _search_level(team, growing, searched, features, plan):
     while known > 0:
         limits = Limits(plan.count_bits, plan.classes, criterion, plan.min_count, min_weight)
         search_nodes(
-            team, growing.hists, nodes, growing.sums, growing.left, growing.go_left, ids[:known],
-            features, first, searched, limits,
+            team, growing.hists, nodes, growing.sums, growing.left, growing.go_left, growing.used,
+            ids[:known], features, first, searched, limits,
         )  # fmt: skip
         if criterion == REAL:
             break
@@ -326,6 +338,8 @@ def _add_children(growing, searched, plan, id, rows_left, side):
             left = growing.left[id, k]
             sums[child, k] = left if is_left else sums[id, k] - left
         _read(its, sums[child], plan)
+        for f in range(growing.used.shape[1]):
+            growing.used[child, f] = growing.used[id, f] or f == node.feature
     _bound(node, nodes, sums, searched.monotone, plan)
 
 
@@ -499,7 +513,7 @@ _MOST_AT_FIRST = 6  # levels for which memory is allocated at first
 
 def _memory(
     plan: _Plan, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
-    parts: int, leaf_of: NDArray[np.int32], room: int, work: Workspace,
+    parts: int, leaf_of: NDArray[np.int32], room: int, used: int, work: Workspace,
 ) -> _Nodes:  # fmt: skip
     """Return a tree of one node, and the memory for its growth."""
     slots, most = 1 << min(plan.max_depth - 1, _MOST_AT_FIRST - 1), 1 << _MOST_AT_FIRST + 1
@@ -523,7 +537,9 @@ def _memory(
         order,
         leaf_of,
         work.array("room", (room,), BIN),
+        work.array("used", (most, used), np.bool_),
     )
+    growing.used[0] = False
     growing.nodes[0] = (0, 0, n, 0, 0, 0, -1, -1, -1, 0.0, -1.0, 1.0, 0.0)
     growing.pending[0] = 0
     growing.free[: slots - 1] = np.arange(slots - 1, 0, -1)
@@ -539,7 +555,7 @@ def _with_more_room(growing: _Nodes, work: Workspace) -> _Nodes:
     most = max(len(growing.nodes), 2 * int(growing.state[_NODES] + 2 * level))
     slots, free = len(growing.hists), int(growing.state[_FREE])
     more = max(level - free, slots) if free < level else 0
-    names = ("nodes", "sums", "left", "go_left", "pending")
+    names = ("nodes", "sums", "left", "go_left", "pending", "used")
     longer = {name: work.longer(name, most) for name in names}
     longer |= {name: work.longer(name, slots + more) for name in ("free", "hists")}
     added = len(longer["hists"]) - slots
@@ -549,11 +565,19 @@ def _with_more_room(growing: _Nodes, work: Workspace) -> _Nodes:
 
 
 def _drawn(
-    features: NDArray[np.intp], size: int | None, rng: np.random.RandomState
+    features: NDArray[np.intp], size: int | None, rng: np.random.RandomState, pad: bool = False
 ) -> NDArray[np.intp]:
+    """Return `size` of the features; with `pad` fewer are padded by the last, which changes no split."""
     if size is None or size >= len(features):
-        return features
+        return np.pad(features, (0, size - len(features)), "edge") if size and pad else features
     return np.sort(rng.choice(features, size, replace=False))
+
+
+def _interactions(groups: tuple[tuple[int, ...], ...] | None) -> Interactions | None:
+    if groups is None:
+        return None
+    start = np.cumsum([0, *map(len, groups)]).astype(np.int64)
+    return Interactions(start, np.array([f for group in groups for f in group], dtype=np.int64))
 
 
 class Grown(NamedTuple):
@@ -619,6 +643,7 @@ def grow(
         rewards.classes or None,
         data.by_row.shape[1],
         None if sparse is None else sparse.layout,
+        _interactions(rules.interactions),
     )
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
     counted = Counted(data.by_row, data.by_column, *worth)._replace(sparse=sparse)
@@ -626,7 +651,7 @@ def grow(
     parts = most_parts(threads.count, n * per_row, worth_a_part)
     growing = _memory(
         plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of,
-        0 if sparse is None else data.rows, work,
+        0 if sparse is None else data.rows, 0 if searched.interactions is None else columns, work,
     )  # fmt: skip
     state, drawn = growing.state, features[None]
     while True:
@@ -640,8 +665,11 @@ def grow(
             _exchange(growing, comm)
         if draws:  # drawn also for leaves with too few rows: the draws of later nodes must not depend on the number of
             # rows, or a row of weight two would not equal the row twice
-            level = range(int(state[_NODES] - state[_FIRST]))
-            drawn = np.array([_drawn(features, per_node, rng) for _ in level])
+            level = range(int(state[_FIRST]), int(state[_NODES]))
+            may = [
+                allowed_features(features, growing.used[j], searched.interactions) for j in level
+            ]
+            drawn = np.array([_drawn(some, per_node, rng, pad=True) for some in may])
         state[_PHASE] = _SUBTRACT if comm.size > 1 else _SEARCH
     size = int(state[_NODES])
     tree = Tree.from_growth(

@@ -28,7 +28,15 @@ from maboost.runtime.instructions import bits_of, whole
 from maboost.runtime.kernels import kernel
 from maboost.runtime.parallel import parallel_for, slots
 
-__all__ = ["Candidates", "Limits", "Searched", "find_split", "search_nodes"]
+__all__ = [
+    "Candidates",
+    "Interactions",
+    "Limits",
+    "Searched",
+    "allowed_features",
+    "find_split",
+    "search_nodes",
+]
 
 REAL, SIGN = 0, 1
 
@@ -47,6 +55,16 @@ class Limits(NamedTuple):
     min_weight: float
 
 
+class Interactions(NamedTuple):
+    """The groups of features that may split on one path.
+
+    Group g holds ``members[start[g]:start[g + 1]]``. All splits on a path must be in one group.
+    """
+
+    start: NDArray[np.int64]
+    members: NDArray[np.int64]
+
+
 class Searched(NamedTuple):
     """The columns that are searched.
 
@@ -60,6 +78,7 @@ class Searched(NamedTuple):
     dense : int
         The number of dense columns.
     sparse : SparseLayout, or None if all columns are dense
+    interactions : Interactions, or None if all features may interact
     """
 
     n_bins: NDArray[np.int64]
@@ -68,6 +87,7 @@ class Searched(NamedTuple):
     many: int | None
     dense: int
     sparse: SparseLayout | None
+    interactions: Interactions | None = None
 
 
 @kernel
@@ -459,14 +479,41 @@ class Candidates(NamedTuple):
 
 
 @kernel
+def allowed_features(features, used, interactions):
+    """Return the features that share a group with all features that are `used` on the path to a node.
+
+    All features, if `interactions` is None.
+    """
+    if interactions is None:
+        return features
+    on_path, is_open = 0, np.zeros(used.size, dtype=np.bool_)
+    for f in range(used.size):
+        on_path += used[f]
+    for g in range(interactions.start.size - 1):
+        members = interactions.members[interactions.start[g] : interactions.start[g + 1]]
+        inside = 0
+        for f in members:
+            inside += used[f]
+        if inside == on_path:
+            for f in members:
+                is_open[f] = True
+    some, n = np.empty(features.size, dtype=np.int64), 0
+    for f in features:
+        some[n] = f
+        n += is_open[f]
+    return some[:n]
+
+
+@kernel
 def _search_part(
-    hists, nodes, sums, ids, features, first, searched, limits, pieces, found, chunk, slot
+    hists, nodes, sums, used, ids, features, first, searched, limits, pieces, found, chunk, slot
 ):
     """Find the best split of a node over some of the features drawn for it."""
     j, piece = chunk // pieces, chunk % pieces
     id = ids[j]
     its = features[min(id - first, len(features) - 1)]
     some = its[its.size * piece // pieces : its.size * (piece + 1) // pieces]
+    some = allowed_features(some, used[id], searched.interactions)
     cells, columns = hists[nodes[id].slot], searched.dense
     channels = cells.size // (columns * ROOM + sparse_cells(searched.sparse))
     dense, tail = cells[: columns * ROOM * channels], cells[columns * ROOM * channels :]
@@ -483,12 +530,15 @@ def _search_part(
 
 
 @kernel
-def search_nodes(team, hists, nodes, sums, left, go_left, ids, features, first, searched, limits):
+def search_nodes(
+    team, hists, nodes, sums, left, go_left, used, ids, features, first, searched, limits
+):
     """Find the best split of some nodes that have a histogram, the first of equals.
 
     Writes `feature`, `bin` and `gain` of a node that has a split, the sums of its left side to `left` and the bins
     that go there to `go_left`. ``features[i]`` are the features drawn for node ``first + i``, the last of them for
-    all later nodes.
+    all later nodes. ``used[id]`` marks the features of the splits above a node; it is read if interactions are
+    constrained.
     """
     threads, columns = slots(team), features.shape[1]
     pieces = 1 if threads == 1 else min(max(4 * threads // max(ids.size, 1), 1), columns)
@@ -497,7 +547,7 @@ def search_nodes(team, hists, nodes, sums, left, go_left, ids, features, first, 
         np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64),
         np.empty((n, sums.shape[1]), dtype=np.int64), np.empty((n, N_BINS), dtype=np.bool_),
     )  # fmt: skip
-    args = (hists, nodes, sums, ids, features, first, searched, limits, pieces, found)
+    args = (hists, nodes, sums, used, ids, features, first, searched, limits, pieces, found)
     parallel_for(team, n, _search_part, args)
     for j in range(ids.size):
         id = ids[j]
