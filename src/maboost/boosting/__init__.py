@@ -11,6 +11,7 @@ from maboost.boosting.row_sampling.adaptive import Certain
 from maboost.boosting.row_sampling.budget import Budget
 from maboost.boosting.row_sampling.policy import Showing
 from maboost.boosting.row_sampling.trim import Trim
+from maboost.boosting.row_sampling.uniform import Uniform
 from maboost.boosting.votes_certificate import VotesCertificate, certificate_of
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "Showing",
     "Trim",
+    "Uniform",
     "Validation",
     "VotesCertificate",
     "certificate_of",

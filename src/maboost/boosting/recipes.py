@@ -60,7 +60,7 @@ STEPS: dict[str, Callable[[], StepRule]] = {
 
 TOTAL = "total"  # the step of all votes at once
 
-TrimLike = float | Literal["auto", "certain"]
+TrimLike = float | Literal["auto", "certain"] | Showing
 
 
 # one row of a million, and a divergence at which a capacity is too large to smooth anything
@@ -78,6 +78,8 @@ def named(kind: str, value: Any, table: Mapping[str, Any]) -> Any:
 
 
 def _hiding(trim: TrimLike) -> Showing:
+    if isinstance(trim, Showing):
+        return trim
     return Certain() if trim == "certain" else Trim(trim)
 
 

@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from maboost.boosting.game import Game, Validation
+from maboost.boosting.row_sampling.uniform import Uniform
 from maboost.data.categories import CategoryCodes, categorical_mask
 from maboost.data.frames import checked_data
 from maboost.data.labels import check_labels, label_array, unknown_labels
@@ -80,6 +81,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     max_features_per_tree: Any
     response: Literal["votes", "proba"]
     trim: float | Literal["auto", "certain"]
+    max_samples: float | None
     flip_rates: Any
     class_weight: Any
     random_state: Any
@@ -104,6 +106,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "response": [StrOptions({"votes", "proba"})],
         "trim": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto", "certain"})],
+        "max_samples": [Interval(Real, 0, 1, closed="right"), None],
         "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -311,6 +314,19 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         if "max_depth" in given or "max_leaf_nodes" in given:
             defaults |= {"max_depth": None, "max_leaf_nodes": None}
         return HistTreeClassifier(**(defaults | given))
+
+    def _showing(self) -> Any:
+        """Return the rule that chooses the rows of a round, in the form of the recipes."""
+        if self.max_samples is None:
+            return self.trim
+        if self.trim != 0.0:
+            raise ValueError(
+                f"give max_samples or trim, not both: got max_samples={self.max_samples!r}, trim={self.trim!r}"
+            )
+        if self.max_samples == 1.0:
+            return 0.0
+        seed = self.random_state
+        return Uniform(float(self.max_samples), int(seed) if isinstance(seed, Integral) else 0)
 
     def _check_trees(self) -> None:
         """Raise ValueError if parameters of the default trees are given with another estimator."""

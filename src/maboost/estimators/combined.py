@@ -133,6 +133,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -273,7 +274,7 @@ class CombinedBoostClassifier(BoostingClassifier):
         caps = group_caps(groups.shares(BaseMeasure(weights.scaled, comm=rows.comm)), limits)
         booster = combined(
             np.array(list(caps.values()))[members], self.regularizer, self.update, self.step,
-            self.learning_rate, self.trim,
+            self.learning_rate, self._showing(),
             SourceCaps(members.astype(np.uint32, copy=False), np.array([masses.get(g, 1.0) for g in groups.names])),
         )  # fmt: skip
         return booster, Sources(groups, limits, masses)

@@ -47,6 +47,10 @@ trim : float in [0, 1), "auto" or "certain", default={default}
     and all rows where an eighth of them is not enough
     (:class:`maboost.boosting.row_sampling.adaptive.Certain`): for rows that are many, or on disk. The edge is
     always measured on all rows.
+max_samples : float in (0, 1] or None, default={default}
+    The share of the rows that each round shows to the estimator, drawn anew by a hash of the rows' content, the number
+    of the round and an integer `random_state`; None shows all. Rows of equal content are drawn together. Not with `trim`.
+    The edge is always measured on all rows, so that certificates hold. `max_features_per_tree` draws columns.
 early_stopping : bool or "auto", default={default}
     Stop when the validation score no longer rises, and keep the rounds up to the best. The
     validation rows are `X_val` where `fit` is given them, otherwise rows held out of X. "auto"

@@ -112,6 +112,7 @@ class MABoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -142,6 +143,12 @@ class MABoostClassifier(BoostingClassifier):
             domain = domain.restricted(rows.weights.kept)
         via = None if self.via is None else self.via.restricted(rows.weights.kept)
         booster = maboost(
-            self.regularizer, domain, self.update, self.step, self.learning_rate, self.trim, via
+            self.regularizer,
+            domain,
+            self.update,
+            self.step,
+            self.learning_rate,
+            self._showing(),
+            via,
         )
         return booster, None

@@ -87,6 +87,7 @@ class MadaBoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -107,7 +108,7 @@ class MadaBoostClassifier(BoostingClassifier):
         self._set_parameters(locals())
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
-        return madaboost(self.step, self.learning_rate, self.trim, bound=self.bound), None
+        return madaboost(self.step, self.learning_rate, self._showing(), bound=self.bound), None
 
     def fit_stream(
         self,
@@ -174,6 +175,7 @@ _NOT_FOR_STREAMS = {
     "step": "the step follows from the edge that the rows of a round leave certain",
     "flip_rates": "rows of a stream are accepted by their margin alone; give flip_rates to fit",
     "trim": "a round trains on all rows that it accepts",
+    "max_samples": "a round trains on all rows that it accepts",
     "early_stopping": "set target_error, which is measured on new rows",
     "warm_start": "nothing is kept of a stream to go on from",
     "checkpoint": "nothing is kept of a stream to go on from; set max_seconds and save the model",

@@ -124,6 +124,7 @@ class MarginBoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -145,4 +146,6 @@ class MarginBoostClassifier(BoostingClassifier):
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
         smoothness = float(self.smoothness)
-        return softmargin(smoothness, self.regularizer, float(self.tolerance), self.trim), None
+        return softmargin(
+            smoothness, self.regularizer, float(self.tolerance), self._showing()
+        ), None

@@ -118,6 +118,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -156,7 +157,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         return self._booster(k, self.learning_rate, self.step), None
 
     def _booster(self, k: float, rate: float, step: Any) -> Booster:
-        return smooth(k, self.regularizer, self.update, step, rate, self.trim)
+        return smooth(k, self.regularizer, self.update, step, rate, self._showing())
 
     def _estimated_smoothness(self, rows: TrainingRows) -> float:
         """Return the cap from the least error of a trial run on held-out rows.

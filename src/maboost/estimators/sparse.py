@@ -101,6 +101,7 @@ class SparseBoostClassifier(BoostingClassifier):
         max_features_per_tree: Any = "auto",
         response: Literal["votes", "proba"] = "votes",
         trim: float | Literal["auto", "certain"] = 0.0,
+        max_samples: float | None = None,
         early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -121,8 +122,13 @@ class SparseBoostClassifier(BoostingClassifier):
         self._set_parameters(locals())
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, None]:
+        if self.sparsity is not None and self.max_samples is not None:
+            raise ValueError(
+                f"give sparsity or max_samples, not both: got sparsity={self.sparsity!r}, "
+                f"max_samples={self.max_samples!r}"
+            )
         booster = sparseboost(
-            self.kappa, self.l1_decay, self.step, self.learning_rate, self.trim,
+            self.kappa, self.l1_decay, self.step, self.learning_rate, self._showing(),
             sparsity=self.sparsity,
         )  # fmt: skip
         return booster, None
