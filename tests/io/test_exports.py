@@ -84,8 +84,9 @@ def hard_rows(model, X, seed=0):
 
 
 def run_onnx(model, X):
+    """The answers of the model that takes this dtype."""
     session = onnxruntime.InferenceSession(
-        model.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"]
+        model.to_onnx(X.dtype.name).SerializeToString(), providers=["CPUExecutionProvider"]
     )
     return session.run(None, {"X": X})
 
@@ -439,3 +440,34 @@ def test_onnx_cannot_write_such_labels():
     model.classes_ = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")
     with pytest.raises(ValueError, match="labels"):
         model.to_onnx()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("categorical", [None, CATEGORICAL], ids=["numbers", "categories"])
+def test_onnx_takes_rows_of_float32(categorical, n_classes):
+    """Its decisions are the model's on the rounded values, also next to thresholds."""
+    X, y = rows(1500, n_classes, seed=12)
+    model = SmoothBoostClassifier(
+        n_estimators=15, categorical_features=categorical, random_state=0
+    ).fit(X, y)
+    X = hard_rows(model, X)
+    narrow = X.astype(np.float32)
+    assert np.any(model.apply(narrow) != model.apply(X))  # some values are rounded across
+    assert_onnx_agrees(model, narrow)
+    assert_onnx_agrees(model, X)
+
+
+def test_onnx_takes_rows_of_float32_with_rare_categories():
+    X, y = rows(900, 2, seed=13)
+    with pytest.warns(UserWarning, match="share a bin"):
+        model = SmoothBoostClassifier(
+            n_estimators=8, max_bins=30, categorical_features=[3], random_state=0
+        ).fit(X, y)
+    assert_onnx_agrees(model, hard_rows(model, X).astype(np.float32))
+
+
+def test_an_unknown_dtype_of_onnx_is_refused():
+    X, y = rows(60, 2)
+    model = MABoostClassifier(n_estimators=1).fit(X, y)
+    with pytest.raises(ValueError, match="dtype must be 'float64' or 'float32', got 'float16'"):
+        model.to_onnx("float16")

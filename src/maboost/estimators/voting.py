@@ -310,14 +310,15 @@ class Voting(Explaining):
 
         return to_lightgbm(self)
 
-    def to_onnx(self) -> Any:
+    def to_onnx(self, dtype: Literal["float64", "float32"] = "float64") -> Any:
         """Return the model as an `onnx.ModelProto` that gives labels and probabilities.
 
-        Only for the library's own trees; see :func:`maboost.io.onnx_export.to_onnx` for its input.
+        Only for the library's own trees; see :func:`maboost.io.onnx_export.to_onnx` for its input, which is of this
+        `dtype`.
         """
         from maboost.io.onnx_export import to_onnx
 
-        return to_onnx(self)
+        return to_onnx(self, dtype)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that :func:`maboost.load_model` reads: arrays and JSON, no code.

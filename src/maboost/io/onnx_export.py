@@ -1,9 +1,9 @@
-"""Export of a booster over the library's own trees to ONNX, in double precision throughout."""
+"""Export of a booster over the library's own trees to ONNX, which computes in double precision."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +21,30 @@ _IR, _OPSET, _ML_OPSET = 10, 15, 5
 _AT_MOST, _SUM = 0, 1  # TreeEnsemble's codes for a split by threshold and for summing trees
 
 
-def to_onnx(model: Any) -> ModelProto:
+def to_onnx(model: Any, dtype: Literal["float64", "float32"] = "float64") -> ModelProto:
     """Return a booster over the library's own trees as an ONNX model.
 
     Parameters
     ----------
     model : fitted booster
         Its estimators must be HistTreeClassifier, the default.
+    dtype : {"float64", "float32"}, default="float64"
+        The type of the input.
 
     Returns
     -------
     onnx.ModelProto
-        The input `X` is double of shape (n, n_features). The outputs are `label`, like `predict`, and
+        The input `X` is of this type and of shape (n, n_features). The outputs are `label`, like `predict`, and
         `probabilities`, like `predict_proba`.
 
     Notes
     -----
     Trees are the operator TreeEnsemble of ai.onnx.ml 5, which ONNX Runtime has since 1.21. Older tree
     operators return single precision.
+
+    Rows of float32 are widened and compared with the same thresholds, so that the answers are those of the model on
+    the float32 values. A value that float32 rounds across a threshold takes the other side than the same value in
+    float64. Codes of categories must be whole numbers up to 2^24, or other numbers that float32 holds exactly.
 
     If the fit saw a data frame with text or categories, X holds their codes: the entry `categories`
     of the model's metadata lists, by column, the categories in the order of their codes; any other value
@@ -64,6 +70,8 @@ def to_onnx(model: Any) -> ModelProto:
     >>> bool(np.all(label == model.predict(X)))
     True
     """
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
     try:
         import onnx
         from onnx import TensorProto, helper
@@ -73,13 +81,17 @@ def to_onnx(model: Any) -> ModelProto:
     refuse_noise(model, "to_onnx()")
     labels = _labels(model.classes_)
     asked = _set_columns(rounds)
-    sets, tables = _set_answers(asked, rounds[0][0].rare) if asked else ([], [])
-    trees = _trees(rounds, asked, model.n_features_in_)
+    given, table, widen = TensorProto.DOUBLE, "X", list["NodeProto"]()
+    if dtype == "float32":
+        given, table = TensorProto.FLOAT, "wide"
+        widen = [helper.make_node("Cast", ["X"], [table], to=TensorProto.DOUBLE)]
+    sets, tables = _set_answers(asked, rounds[0][0].rare, table) if asked else ([], [])
+    trees = _trees(rounds, asked, model.n_features_in_, table)
     decisions, constants = _decisions(model)
     graph = helper.make_graph(
-        [*sets, trees, *decisions],
+        [*widen, *sets, trees, *decisions],
         "maboost",
-        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.n_features_in_])],
+        [helper.make_tensor_value_info("X", given, ["n", model.n_features_in_])],
         [
             helper.make_tensor_value_info("label", labels.data_type, ["n"]),
             helper.make_tensor_value_info(
@@ -169,18 +181,18 @@ def _set_columns(rounds: list[list[Part]]) -> dict[tuple[int, bytes], int]:
 
 
 def _set_answers(
-    asked: dict[tuple[int, bytes], int], rare: dict[int, NDArray[np.float64]]
+    asked: dict[tuple[int, bytes], int], rare: dict[int, NDArray[np.float64]], table: str
 ) -> tuple[list[NodeProto], list[TensorProto]]:
-    """Append to X a column for every set: zero for its members, one for all other values, NaN included.
+    """Append to a table a column for every set: zero for its members, one for all other values, NaN included.
 
     Runtimes disagree about ONNX's own set membership; a lookup in a table is exact in all.
     """
     from onnx import helper
 
-    nodes, constants, columns = [], [], ["X"]
+    nodes, constants, columns = [], [], [table]
     for feature in sorted({feature for feature, _ in asked}):
         sets = [np.frombuffer(members) for f, members in asked if f == feature]
-        steps, tables = _lookup(feature, sets, rare.get(feature))
+        steps, tables = _lookup(feature, sets, rare.get(feature), table)
         nodes += steps
         constants += tables
         columns.append(f"sets_{feature}")
@@ -189,7 +201,7 @@ def _set_answers(
 
 
 def _lookup(
-    feature: int, sets: list[NDArray[np.float64]], rare: NDArray[np.float64] | None
+    feature: int, sets: list[NDArray[np.float64]], rare: NDArray[np.float64] | None, table: str
 ) -> tuple[list[NodeProto], list[TensorProto]]:
     """Append the index of a value among the codes, from one; zero stands for all other values.
 
@@ -219,7 +231,7 @@ def _lookup(
         ]
     constants = [numpy_helper.from_array(v, f"{name}_{feature}") for name, v in held.items()]
     steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
-        ("Gather", ["X", f"at_{feature}"], "value", {"axis": 1}),
+        ("Gather", [table, f"at_{feature}"], "value", {"axis": 1}),
         *find,
         ("Cast", [f"found_{feature}"], "place", {"to": TensorProto.INT64}),
         ("Gather", [f"outside_{feature}", f"place_{feature}"], "sets", {"axis": 0}),
@@ -231,7 +243,7 @@ def _lookup(
 
 
 def _trees(
-    rounds: list[list[Part]], asked: dict[tuple[int, bytes], int], columns: int
+    rounds: list[list[Part]], asked: dict[tuple[int, bytes], int], columns: int, wide: str
 ) -> NodeProto:
     """Return the operator that turns columns into votes of shape (n, answers)."""
     from onnx import helper, numpy_helper
@@ -243,7 +255,7 @@ def _trees(
     count = len(table.feature)
     return helper.make_node(
         "TreeEnsemble",
-        ["columns" if asked else "X"],
+        ["columns" if asked else wide],
         ["votes"],
         domain="ai.onnx.ml",
         n_targets=len(rounds[0]),
