@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, confusion_matrix, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.report.page import Page
@@ -50,7 +51,7 @@ SECTIONS = [
     "Certificate of the training error",
     "Parameters and versions",
 ]
-WITH_FRESH = ["Summary", "Error on fresh rows", *SECTIONS[1:]]
+WITH_FRESH = ["Summary", "Error on fresh rows", "Metrics on the test rows", *SECTIONS[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,25 @@ def test_the_certificate_on_fresh_rows_comes_first(page, smooth):
 def test_a_certification_is_what_certify_returns(page, smooth):
     with pytest.raises(TypeError, match=r"must be the result of maboost\.certify, got float"):
         page(smooth, certification=0.1)
+
+
+def test_metrics_of_the_test_rows(full, smooth):
+    proba = smooth.predict_proba(X[~HALF])[:, 1]
+    overall = {row[0]: row[-1] for row in full.tables["metrics-overall"]}
+    assert overall["AUC"] == number(roc_auc_score(Y[~HALF], proba))
+    assert overall["Brier score"] == number(brier_score_loss(Y[~HALF], proba))
+    confusion = confusion_matrix(Y[~HALF], smooth.predict(X[~HALF]))
+    shown = [[int(text) for text in row[1:]] for row in full.tables["confusion"][1:]]
+    assert shown == confusion.tolist()
+    for name in ("chart-roc", "chart-precision-recall", "chart-calibration"):
+        assert f'id="{name}"' in full.source
+
+
+def test_labels_the_model_does_not_know_have_no_metrics(page, smooth):
+    y = np.where(np.arange(len(Y)) % 5 == 0, 2, Y)
+    shown = page(smooth, X_test=X[~HALF], y_test=y[~HALF])
+    assert "not among the model's classes" in shown.text
+    assert "confusion" not in shown.tables
 
 
 def test_history(full, smooth):
@@ -470,8 +490,8 @@ def test_landmarks_and_charts_can_be_heard(full):
         assert len(full.all(landmark)) == 1
     assert full.tags[[t for t, _ in full.tags].index("a")][1]["href"] == "#content"
     drawn = [a for a in full.all("svg") if a.get("role") == "img"]
-    assert len(drawn) == len(full.all("figure")) == 4
-    assert len(full.all("title")) == len(full.all("desc")) + 1 == 5
+    assert len(drawn) == len(full.all("figure")) == 7
+    assert len(full.all("title")) == len(full.all("desc")) + 1 == 8
     assert len(full.all("caption")) == len(full.all("table"))
     assert all(a.get("scope") in ("row", "col") for a in full.all("th"))
 

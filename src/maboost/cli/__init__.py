@@ -18,7 +18,8 @@ except ImportError as error:  # pragma: no cover
 import maboost
 from maboost.cli.certifying import certify
 from maboost.cli.demo import demo
-from maboost.cli.model_commands import evaluate, inspect, predict
+from maboost.cli.evaluating import evaluate
+from maboost.cli.model_commands import inspect, predict
 from maboost.cli.training import train
 from maboost.runtime.text import escaped
 

@@ -1,4 +1,4 @@
-"""``maboost predict``, ``evaluate`` and ``inspect``, which use a model file."""
+"""``maboost predict`` and ``inspect``, which use a model file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 import maboost
 from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
@@ -19,7 +18,6 @@ from maboost.cli.console import (
     decimal_option,
     json_value,
     print_lines,
-    print_table,
     report_errors,
     safe_csv_option,
     shortened,
@@ -33,7 +31,7 @@ from maboost.data.files import (
     write_table,
 )
 
-__all__ = ["evaluate", "inspect", "labelled_rows", "model_and_columns", "predict"]
+__all__ = ["inspect", "labelled_rows", "model_and_columns", "predict"]
 
 
 def model_and_columns(path: Path) -> tuple[Any, TrainedColumns]:
@@ -155,48 +153,6 @@ def _cell(text: str | None) -> str:
     if text is None:
         return ""
     return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
-
-
-@click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option(
-    "--target",
-    help="Column of true labels. [default: the column that holds the classes]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@decimal_option
-@report_errors
-def evaluate(model: Path, data: Path, target: str | None, as_json: bool, decimal: str) -> None:
-    """Measure MODEL on the labelled rows of DATA (CSV or Parquet)."""
-    from sklearn.metrics import confusion_matrix, log_loss
-
-    fitted, trained = model_and_columns(model)
-    table, name, y = labelled_rows(trained, data, decimal, target)
-    X = table.select(trained.features)
-    said = fitted.predict(X)
-    classes = fitted.classes_.tolist()
-    found = {
-        "rows": len(y),
-        "target": name,
-        "error": float(np.mean(said != y)),
-        "log_loss": float(log_loss(y, fitted.predict_proba(X), labels=classes))
-        if len(classes) > 1
-        else 0.0,
-        "classes": classes,
-        "confusion": confusion_matrix(y, said, labels=classes).tolist(),
-    }
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-        return
-    print_lines(
-        f"{found['rows']} rows, target {name!r}: error {found['error']:.2%}, log loss {found['log_loss']:.4f}"
-    )
-    rows = zip(classes, found["confusion"], strict=True)
-    print_table(
-        ([str(label), *map(str, row)] for label, row in rows),
-        head=["true \\ predicted", *map(str, classes)],
-    )
 
 
 def labelled_rows(

@@ -41,6 +41,7 @@ from maboost.cli.console import (
     safe_csv_option,
     shortened,
 )
+from maboost.cli.row_values import as_numbers
 from maboost.cli.training_summary import print_summary, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
@@ -250,23 +251,6 @@ def _write(
         write_table(dict(suspects.items()), options["suspects"], options["safe_csv"])
 
 
-def _as_numbers(table: Any) -> np.ndarray[Any, Any]:
-    """Return columns as numbers that are equal if the values are; texts become their ranks in sorted order."""
-    columns = []
-    for column in table.columns:
-        if kind_of(column.type) == TEXT:
-            texts = column.to_pylist()
-            places = {
-                text: i for i, text in enumerate(sorted(t for t in {*texts} if t is not None))
-            }
-            columns.append(np.array([places.get(text, -1) for text in texts], dtype=float))
-        else:
-            if pa.types.is_boolean(column.type):
-                column = column.cast(pa.int8())
-            columns.append(column.cast(pa.float64(), safe=False).to_numpy())
-    return np.column_stack(columns)
-
-
 class _Job:
     """A table and the options of its training."""
 
@@ -313,7 +297,7 @@ class _Job:
             return
         count = self.X.num_rows
         one_class = np.zeros(count, dtype=np.intp)
-        out = held_out(_as_numbers(self.X), one_class, 1, np.ones(count), fraction, seed)
+        out = held_out(as_numbers(self.X), one_class, 1, np.ones(count), fraction, seed)
         left = len(np.unique(self.y[~out]))
         classes = len(np.unique(self.y))
         if not out.any() or left < classes:

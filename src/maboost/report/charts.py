@@ -26,6 +26,7 @@ __all__ = [
     "fraction_chart",
     "line_chart",
     "step_chart",
+    "unit_chart",
 ]
 
 Array = NDArray[np.float64]
@@ -344,4 +345,28 @@ def step_chart(
         up.ticks(),
         lines,
         _readout_of_steps(curves, across),
+    )
+
+
+def unit_chart(
+    id: str,
+    title: str,
+    description: str,
+    labels: tuple[str, str],
+    curves: Sequence[Curve],
+    diagonal: str | None = None,
+) -> Chart:
+    """Return a chart of fractions by fractions, with a dotted diagonal if it has a name."""
+    across, up = Linear(0.0, 1.0), Linear(0.0, 1.02)
+    lines = [Drawn(c.label, _polyline(c, across, up), c.color, c.dash) for c in curves]
+    if diagonal is not None:
+        ends = np.array([0.0, 1.0])
+        line = Curve(diagonal, ends, ends, 0)
+        lines.append(Drawn(diagonal, _polyline(line, across, up), 0, "dotted"))
+    at = np.linspace(0.0, 1.0, 51)
+    values = [np.interp(at, c.x, c.y, left=np.nan, right=np.nan) for c in curves]
+    names = [f"{labels[0]} {round(a, 3):g}" for a in at.tolist()]
+    readout = _readout(names, at, across, curves, values)
+    return Chart(
+        id, title, description, labels[0], labels[1], across.ticks(), up.ticks(), lines, readout
     )

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from maboost._version import __version__
-from maboost.report import round_sections, row_sections, sections, summary
+from maboost.report import metric_sections, round_sections, row_sections, sections, summary
 from maboost.report.blocks import Section
 from maboost.report.subject import Subject
 
@@ -44,6 +44,7 @@ def page(subject: Subject) -> str:
 def _sections(subject: Subject) -> list[Section]:
     found = [
         sections.certification_section(subject),
+        metric_sections.metric_section(subject),
         sections.data_section(subject),
         round_sections.error_section(subject),
         row_sections.margin_section(subject),

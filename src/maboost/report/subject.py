@@ -15,6 +15,7 @@ from maboost.certification import Certification, certify
 from maboost.data.labels import label_array, unknown_labels
 from maboost.data.parquet import refuse_stored
 from maboost.data.weights import row_weights
+from maboost.report.metrics import Metrics, metrics
 from maboost.report.table_views import TableView, table_view
 
 __all__ = ["LabelledRows", "Subject", "TestRows", "fitted_booster"]
@@ -58,13 +59,17 @@ class LabelledRows:
 
 @dataclass(frozen=True)
 class TestRows:
-    """Rows that took no part in the fit, and the model's error on them."""
+    """Rows that took no part in the fit, and the model's error on them.
+
+    `metrics` is None where a label is not among the model's classes.
+    """
 
     __test__ = False  # so that pytest does not collect the class
 
     error: float
     staged: Array
     count: int
+    metrics: Metrics | None
 
 
 @dataclass(frozen=True)
@@ -249,7 +254,13 @@ def held_out_rows(model: Any, X: Any, y: ArrayLike | None) -> TestRows | None:
     else:
         staged = np.full(model.n_iter_, np.nan)
         staged[-1:] = np.mean(model.predict(X) != labels)
-    return TestRows(float(staged[-1]), staged, len(labels))
+    known = not unknown_labels(labels, model.classes_)
+    found = None
+    if known:
+        classes = model.classes_.tolist()
+        found = metrics(labels, model.predict(X), model.predict_proba(X), classes)
+    error = float(staged[-1]) if len(staged) else float(np.mean(model.predict(X) != labels))
+    return TestRows(error, staged, len(labels), found)
 
 
 def certification_of(
