@@ -104,6 +104,7 @@ def test_parquet_and_csv_give_the_same_model(folder):
 def weighted_by_class(folder, *options):
     """A model of a few rounds, as it was written."""
     train = ("train", folder / "train.csv", "--drop", "weight", "--rounds", 4, "--json")
+    train = (*train, "--valid", 0)
     done = run(*train, "--out", folder / "w.maboost", *options)
     assert done.returncode == 0, done.stderr
     return maboost.load_model(folder / "w.maboost")
@@ -540,7 +541,9 @@ def test_one_class(tmp_path):
 def test_huge_cardinality(tmp_path):
     rows = "".join(f"id{i},{i % 7},{int(i % 7 > 3)}\n" for i in range(600))
     (tmp_path / "ids.csv").write_text("id,x,y\n" + rows)
-    done = run("train", tmp_path / "ids.csv", "--rounds", 2, "--max-depth", 3, "--quiet")
+    done = run(
+        "train", tmp_path / "ids.csv", "--rounds", 2, "--max-depth", 3, "--quiet", "--valid", 0
+    )
     assert done.returncode == 0
     (notice,) = [line for line in done.stderr.splitlines() if line.startswith("maboost:")]
     assert notice.startswith("maboost: more categories than 255: column 'id' has 600 categories")

@@ -278,7 +278,7 @@ def test_rare_categories_share_a_bin_with_a_notice(tmp_path, prefix):
     codes = [f"{prefix}{i}" for i in (*range(100, 400), *range(100, 350))]
     rows = [f"{code},{int(code[-3:]) % 2}" for code in codes]
     data, out = written(tmp_path / "t.csv", "id,y", rows), tmp_path / "model.maboost"
-    options = () if prefix else ("--categorical", "id")
+    options = ("--valid", 0, *(() if prefix else ("--categorical", "id")))
     done = run("train", data, "--rounds", 3, "--quiet", "--out", out, *options)
     assert done.returncode == 0
     (notice,) = [line for line in done.stderr.splitlines() if line.startswith("maboost: ")]
@@ -678,7 +678,7 @@ def test_the_confusion_of_many_classes_is_shown_whole(tmp_path):
     data = written(tmp_path / "t.csv", "x,label", [f"{i % 60},k{i % 60}" for i in range(300)])
     _, head, *rows = run("evaluate", trained(tmp_path, data), data).stdout.splitlines()
     assert set(head.split()[3:]) == {f"k{i}" for i in range(60)}
-    assert {len(row.split()) for row in rows} == {61}
+    assert {len(row.split()) for row in rows[:60]} == {61}
 
 
 # ------------------------------------------------------------------------------------ compressed files

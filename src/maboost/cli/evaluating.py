@@ -223,6 +223,14 @@ def _print(found: Metrics, target: str, classes: list[Any], cut: _Threshold | No
         how = f": {cut.chosen}" if cut.chosen else ""
         print_lines(f"{str(classes[cut.positive])!r} from probability {cut.value:.4g} on{how}")
     print_table(
+        (
+            [str(label), *map(str, row)]
+            for label, row in zip(classes, found.confusion.tolist(), strict=True)
+        ),
+        head=["true \\ predicted", *map(str, classes)],
+    )
+    print_lines("")
+    print_table(
         [
             ("AUC", number(found.auc)),
             ("Brier score", number(found.brier)),
@@ -241,14 +249,6 @@ def _print(found: Metrics, target: str, classes: list[Any], cut: _Threshold | No
         ),
         head=["class", "rows", "recall", "precision", "F1", "AUC"],
     )  # fmt: skip
-    print_lines("")
-    print_table(
-        (
-            [str(label), *map(str, row)]
-            for label, row in zip(classes, found.confusion.tolist(), strict=True)
-        ),
-        head=["true \\ predicted", *map(str, classes)],
-    )
     print_lines("")
     of = str(classes[1]) if len(classes) == 2 else "the most probable class"
     print_table(

@@ -41,6 +41,7 @@ from maboost.cli.console import (
     safe_csv_option,
     shortened,
 )
+from maboost.cli.held_out_rows import filtered, held_out_share, is_lumpy, report_rows, what_is_lost
 from maboost.cli.row_values import as_numbers
 from maboost.cli.training_summary import print_summary, summary
 from maboost.cli.words import in_options
@@ -118,14 +119,16 @@ __all__ = ["train"]
 @click.option(
     "--valid",
     metavar="FRACTION|FILE",
-    help="Validation rows: a share to hold out, or a file. Stops early and keeps the best round; 0 switches "
-    "early stopping off. [default: a tenth of the rows from 10,000 rows on]",
+    help="Validation rows: a share to hold out, or a file. Stops early and keeps the best round; 0 holds out "
+    "nothing. [default: 0.2 of the rows measure the error and do nothing else; from 10,000 rows on a tenth of the "
+    "others stops early]",
 )
 @click.option(
     "--certify",
     type=float,
     metavar="FRACTION",
-    help="Set this share of the rows aside for nothing but bounds of the error on fresh rows.",
+    help="Set this share of the rows aside for nothing but bounds of the error on fresh rows. [default: 0.2 "
+    "without --valid]",
 )
 @decimal_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
@@ -173,7 +176,7 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     text = {options["domain_column"], *options["categorical"]}
     table = read_table(data, options["decimal"], lambda name: name in text)
     job = _Job(data, table, options)
-    job.set_aside(options["certify"], options["seed"])
+    job.set_aside(options["seed"])
     classes = np.unique(job.y).tolist()
     model.set_params(class_weight=class_weight_options.for_classes(factors, classes, job.target))
     model.set_params(
@@ -187,8 +190,9 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     certification = job.certification(model, None if by_source else model.flip_rates)
     _write(model, job, data, options, certification)
     found = summary(
-        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target
-    )
+        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target,
+        held_out_rows=0 if job.fresh is None else job.fresh["X"].num_rows,
+    )  # fmt: skip
     if options["as_json"]:
         first = (
             {} if certification is None else {"certification": certification_json(certification)}
@@ -241,6 +245,7 @@ def _write(
             X=job.X,
             y=job.y,
             sample_weight=job.fit_options.get("sample_weight"),
+            **report_rows(job.fresh),
             certification=certification,
             source=data.name,
         )
@@ -286,33 +291,43 @@ class _Job:
         self.fit_options = self._fit_options(table)
         self.table_rows = np.arange(table.num_rows)  # the rows of the table that are fitted
         self.fresh: dict[str, Any] | None = None
+        self.why_not_held_out = ""
 
-    def set_aside(self, fraction: float | None, seed: int) -> None:
-        """Hold out a fraction of the rows for the certificate; they are used for nothing else.
+    def set_aside(self, seed: int) -> None:
+        """Hold out rows for the bounds of the error; they are used for nothing else.
 
         A hash of their features chooses them, regardless of labels, so that they are distributed like the table
-        and equal rows stay together.
+        and equal rows stay together. The default part does not depend on the seed, so that trainings with
+        different seeds are measured on the same rows.
         """
+        asked = self.options["certify"]
+        fraction = held_out_share(asked, self.options["valid"])
         if fraction is None:
             return
         count = self.X.num_rows
         one_class = np.zeros(count, dtype=np.intp)
-        out = held_out(as_numbers(self.X), one_class, 1, np.ones(count), fraction, seed)
-        left = len(np.unique(self.y[~out]))
-        classes = len(np.unique(self.y))
-        if not out.any() or left < classes:
-            raise TableError(
-                f"--certify {fraction:g} sets {int(out.sum())} of {count} rows aside and leaves {left} of "
-                f"{classes} classes to train on: give another share, or certify later on rows of another file"
-            )
+        out = held_out(
+            as_numbers(self.X), one_class, 1, np.ones(count), fraction, 0 if asked is None else seed
+        )
         options = self.fit_options
+        lost = what_is_lost(out, self.y, options.get("sample_domain"))
+        if not lost and asked is None and is_lumpy(out, fraction):
+            lost = "would be many more, since equal rows stay together"
+        if lost:
+            if asked is not None:
+                raise TableError(
+                    f"--certify {fraction:g} sets {int(out.sum())} of {count} rows aside and {lost}: give another "
+                    "share, or certify later on rows of another file"
+                )
+            self.why_not_held_out = lost
+            return
         self.fresh = {
-            "X": self.X.filter(out),
+            "X": filtered(self.X, out),
             "y": self.y[out],
             "groups": options["sample_domain"][out] if "sample_domain" in options else None,
             "sample_weight": options["sample_weight"][out] if "sample_weight" in options else None,
         }
-        self.X, self.y, self.table_rows = self.X.filter(~out), self.y[~out], np.flatnonzero(~out)
+        self.X, self.y, self.table_rows = filtered(self.X, ~out), self.y[~out], np.flatnonzero(~out)
         for name in ("sample_weight", "sample_domain"):
             if name in options:
                 options[name] = options[name][~out]
@@ -452,9 +467,10 @@ class _Job:
             console.print(escaped(text))
 
         how = f" ({self.inferred})" if self.inferred else ""
-        classes, counts = np.unique(self.y, return_counts=True)
+        labels = self.y if self.fresh is None else np.concatenate([self.y, self.fresh["y"]])
+        classes, counts = np.unique(labels, return_counts=True)
         shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
-        size = f": {self.X.num_rows} rows, {len(self.features)} features"
+        size = f": {len(labels)} rows, {len(self.features)} features"
         console.print(Text.assemble((escaped(str(data)), "bold"), size))
         tell(f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}")
         kinds: dict[str, list[str]] = {}
@@ -464,7 +480,14 @@ class _Job:
         for kind, names in kinds.items():
             tell(f"{kind:<9} {shortened(names)}")
         if self.fresh is not None:
-            tell(f"set aside {self.fresh['X'].num_rows} more rows for the certificate")
+            held = f"held out  {self.fresh['X'].num_rows} of the rows, which only measure the error"
+            tell(
+                held
+                if self.options["certify"] is not None
+                else f"{held}; --valid 0 trains on all rows"
+            )
+        if self.why_not_held_out:
+            tell(f"held out  no rows: a fifth of them {self.why_not_held_out}")
         if self.options["checkpoint"] is not None:
             tell(f"checkpoint {checkpoint_options.description(self.options)}")
 

@@ -19,6 +19,7 @@ FILES = {
     "suspects": "suspects",
     "checkpoint": "checkpoint",
 }  # and their options
+_NOT_JUDGED = "without the {:,} held-out rows; --valid 0 judges all rows"
 
 
 def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]:
@@ -44,6 +45,7 @@ def summary(model: Any, options: dict[str, Any], **facts: Any) -> dict[str, Any]
     scores = model.history_["val_error"]
     if len(scores) and np.isfinite(scores).all():
         found["validation_error"] = float(scores[model.best_iteration_ - 1])
+        found["validation_chose"] = bool(model.early_stopping_)
     if model.flip_rates_ is not None:
         found["flip_rates"] = _listed(model.flip_rates_)
     if c.groups:
@@ -73,6 +75,9 @@ def print_summary(s: dict[str, Any], certification: Certification | None, done: 
     if certification is not None:
         print_lines(*str(certification).splitlines(), "")
     rows: list[tuple[str, str]] = []
+    if "validation_error" in s:
+        by = ", on the rows that chose the number of rounds" if s["validation_chose"] else ""
+        rows.append(("validation error", f"{s['validation_error']:.2%}{by}"))
     stopped = s["stopped"].replace(rounds_done(done), f"all of --rounds {done} are done")
     rows.append(("rounds", f"{s['rounds']} ({stopped})"))
     if s["rounds"]:
@@ -81,8 +86,6 @@ def print_summary(s: dict[str, Any], certification: Certification | None, done: 
         floor = s["certified_floor"]
         below = f", nothing is promised below {at_most(floor)}" if floor else ""
         rows.append(("certified in training", f"at most {at_most(s['certified_error'])}{below}"))
-    if "validation_error" in s:
-        rows.append(("validation error", f"{s['validation_error']:.2%}"))
     if "smoothness" in s:
         rows.append(("largest weight", f"{s['smoothness']:.3g} times a row's share"))
     for name, g in s.get("domains", {}).items():
@@ -97,6 +100,8 @@ def print_summary(s: dict[str, Any], certification: Certification | None, done: 
     if s["rounds"] and "suspect_labels" in s:
         number = s["wrong_labels"] or f"{s['suspect_labels']} of {s['training_rows']}"
         rows.append(("suspect labels", number))
+    if "suspects" in s and s["held_out_rows"]:
+        s = s | {"suspects": f"{s['suspects']} ({_NOT_JUDGED.format(s['held_out_rows'])})"}
     for key in FILES:
         if key in s:
             rows.append((key, s[key]))
