@@ -18,6 +18,19 @@ def test_picture(name, tmp_path):
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
+def test_all_labels_of_the_first_picture_had_been_changed(tmp_path):
+    """As the README and the first page of the documentation say."""
+    example = runpy.run_path(str(EXAMPLES / "plot_found_labels.py"))
+    shown = []
+    example["main"].__globals__["draw"] = lambda X, table, changed: shown.append(
+        changed[table.index]
+    )
+    example["main"](str(tmp_path / "picture.png"))
+    plt.close("all")
+    assert len(shown[0]) == 16
+    assert shown[0].all()
+
+
 def test_emphasis(capsys):
     runpy.run_path(str(EXAMPLES / "emphasis.py"))["main"]("1")
     lines = capsys.readouterr().out.splitlines()
