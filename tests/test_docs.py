@@ -81,7 +81,10 @@ def check_command(words):
 
 
 # words of a block, and the module without which it cannot run
-NEEDED = {".set_callbacks(": "sklearn.callback"}  # scikit-learn 1.9 and later
+NEEDED = {
+    ".set_callbacks(": "sklearn.callback",  # scikit-learn 1.9 and later
+    "from cleanlab": "cleanlab",
+}
 
 
 def missing_modules(text):
