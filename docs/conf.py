@@ -31,6 +31,7 @@ templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # a function in the gallery's options
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = f"maboost {release}"
 html_static_path = ["_static"]
 html_css_files = ["maboost.css"]
@@ -54,6 +55,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
+    "thumbnail_size": (560, 350),
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 10**9,  # seconds differ from build to build

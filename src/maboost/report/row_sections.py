@@ -165,7 +165,10 @@ def suspect_section(subject: Subject) -> Section:
         blocks.append(Note("The rows are left out, as asked: `model.suspect_labels()` has them."))
         return Section("suspects", heading, blocks)
     shown = _worst(table, subject.max_suspects)
-    blocks.append(Paragraph(_how_many(table, shown)))
+    words = _how_many(table, shown)
+    if subject.training is not None:
+        words += " The values of the features are to the right: the table scrolls sideways."
+    blocks.append(Paragraph(words))
     blocks.append(_suspect_table(subject, shown))
     if subject.training is None:
         blocks.append(
