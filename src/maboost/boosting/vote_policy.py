@@ -155,7 +155,7 @@ class Stagewise:
 
 
 class Problem(NamedTuple):
-    """What a refit solves.
+    """The optimisation problem of a refit.
 
     Attributes
     ----------
@@ -179,8 +179,8 @@ class Problem(NamedTuple):
 class ErrorRefit(Component):
     """All votes minimise the dual potential, and so the error bound.
 
-    Past hypotheses end with edges of at most `tolerance`, and of a quarter of the edge of the newest if that is less. Where the gain has no maximum, the run ends with the error bound at its
-    floor.
+    Past hypotheses end with edges of at most `tolerance`, and of a quarter of the edge of the newest if that is less.
+    Where the gain has no maximum, the run ends with the error bound at its floor.
 
     >>> from maboost.boosting import maboost
     >>> maboost(step="total", update="lazy").step
@@ -248,7 +248,7 @@ class Refitting:
 
     @property
     def least_edge(self) -> float:
-        """What a hypothesis must have to improve the votes.
+        """The smallest edge with which a hypothesis can improve the votes.
 
         With a capacity it takes votes from others, which have lower edges as long as the soft margin is negative.
         """

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def own_trees(model: Any, caller: str) -> list[Tree]:
-    """Return the trees of a fitted booster, one a round.
+    """Return the trees of a fitted booster, one for each round.
 
     Raises
     ------

@@ -336,7 +336,7 @@ class Voting(Explaining):
         save(self, path)
 
     def __len__(self) -> int:
-        """Estimators in the model: one a round, unless votes were refitted and those without a vote left out."""
+        """Return the number of estimators: one for each round, less those that a refit left without a vote."""
         check_is_fitted(self)
         return len(self.ensemble_)
 

@@ -190,8 +190,8 @@ class MirrorAscent:
         ----------
         l1 : float, default=0.0
             :math:`\alpha` of the composite update (SparseBoost); Euclidean on the orthant only.
-        A guess of the projection's shift, as for :func:`maboost.mirror.project`.
-            Where the projection's shift is expected, as :func:`maboost.mirror.project` takes it.
+        guess : float, optional
+            The expected shift of the projection, as for :func:`maboost.mirror.project`.
         """
         self.check_l1(l1)
         d = np.asarray(direction, dtype=np.float64)

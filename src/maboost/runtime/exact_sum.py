@@ -75,7 +75,7 @@ def value_of(high, low, unit, exponent):
     if high < 0:
         sign, high = -1.0, -high - np.int64(low > 0)
         low = (mask + 1 - low) & mask
-    # 62 bits, of which the last tells whether any are left out: halves are told from what is near them
+    # 62 bits; the last one says whether any bit was left out, so that exact halves round as they should
     length = math.frexp(float(high))[1]  # of the high part; or one more
     out = bits - min(62 - length, bits)
     left_out = (low & ((np.int64(1) << out) - 1)) > 0
@@ -115,7 +115,7 @@ class FixedPoint(NamedTuple):
             return math.copysign(math.inf, total)
 
     def values(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Those of many pairs of sums, an array of shape (n, 2)."""
+        """Return the floats for an array of pairs of sums, of shape (n, 2)."""
         found = np.empty(len(pairs))
         _values_of(pairs, self.low, self.exponent, found)
         return found

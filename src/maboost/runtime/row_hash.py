@@ -53,7 +53,7 @@ def hash_rows(X: Any, threads: Threads, seed: int = 0) -> NDArray[np.uint64]:
     """Return a seeded 64-bit hash of the content of each row (dense, of two dimensions or more, or CSR)."""
     hashes = np.empty(X.shape[0], dtype=np.uint64)
     size = _TILE
-    if sp.issparse(X):  # its rows are made dense, so many as do not take much memory
+    if sp.issparse(X):  # converted to dense in blocks, to limit the memory
         size = min(max(_DENSE_CELLS // max(X.shape[1], 1), 1), _TILE)
 
     def work(rows: tuple[int, int]) -> None:

@@ -224,10 +224,10 @@ def _answers(
     is_category: NDArray[np.bool_],
     max_bins: int,
 ) -> list[Array]:
-    """What follows for each column.
+    """Return the edges or categories of each column.
 
-    Numbers of at most `max_bins` distinct values take no call a column: an edge follows every value but the
-    last.
+    Numeric columns of at most `max_bins` distinct values need no call of `answer`: they have an edge after every
+    value but the last.
     """
     sizes = np.diff(of.starts)
     edges = _middles(of.values[:-1], of.values[1:])

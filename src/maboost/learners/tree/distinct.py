@@ -77,7 +77,7 @@ def _groups(columns: int, size: int) -> list[range]:
     return [range(start, min(start + size, columns)) for start in range(0, columns, size)]
 
 
-class _Told(NamedTuple):
+class _Header(NamedTuple):
     """The description of a column that a shard sends first, so that the values travel in as few bytes as possible."""
 
     size: int
@@ -85,7 +85,7 @@ class _Told(NamedTuple):
     single: bool  # whether 32 bits hold the values exactly
 
     @classmethod
-    def of(cls, values: Array, weights: NDArray[np.int64]) -> _Told:
+    def of(cls, values: Array, weights: NDArray[np.int64]) -> _Header:
         if not len(values):
             return cls(0, 0, True)
         weight = int(weights[0]) if np.all(weights == weights[0]) else -1
@@ -99,12 +99,12 @@ def _gathered_columns(parts: list[Weighted], comm: Communicator) -> list[Weighte
 
     One message has the sizes, one the values, and one the weights of the columns whose weights differ.
     """
-    own = np.array([_Told.of(*part) for part in parts], dtype=np.int64)
-    told = by_rank(own.reshape(-1), comm).reshape(comm.size, *own.shape)
-    sizes = told[:, :, 0].T
-    kind = np.float32 if told[:, :, 2].all() else np.float64
+    own = np.array([_Header.of(*part) for part in parts], dtype=np.int64)
+    headers = by_rank(own.reshape(-1), comm).reshape(comm.size, *own.shape)
+    sizes = headers[:, :, 0].T
+    kind = np.float32 if headers[:, :, 2].all() else np.float64
     columns = _joined([values.astype(kind) for values, _ in parts], sizes, comm)
-    weight = [_common(told[:, j]) for j in range(len(parts))]
+    weight = [_common(headers[:, j]) for j in range(len(parts))]
     uneven = [j for j, common in enumerate(weight) if common < 0]
     sent = _joined([parts[j][1] for j in uneven], sizes[uneven], comm) if uneven else []
     weights = dict(zip(uneven, sent, strict=True))
@@ -114,9 +114,9 @@ def _gathered_columns(parts: list[Weighted], comm: Communicator) -> list[Weighte
     ]
 
 
-def _common(told: NDArray[np.int64]) -> int:
+def _common(headers: NDArray[np.int64]) -> int:
     """Return the weight of every value of a column on all shards that have values; -1 if the weights differ."""
-    weights = set(told[told[:, 0] > 0, 1].tolist())
+    weights = set(headers[headers[:, 0] > 0, 1].tolist())
     return int(weights.pop()) if len(weights) == 1 else -1 if weights else 0
 
 

@@ -370,15 +370,15 @@ def _await_histograms(growing, plan, ids):
 
 
 @kernel
-def _number_leaves(team, growing, plan, told):
-    """Write the leaf number of the rows; rows of the leaves from `told` on have it already."""
+def _number_leaves(team, growing, plan, nodes_before):
+    """Write the leaf number of the rows; rows of nodes from `nodes_before` on have it already."""
     state, nodes = growing.state, growing.nodes
     if state[_NODES] == 1:
         growing.leaf_of[:] = 0
     elif state[_UNLISTED] == 0:
         ids = np.empty(state[_NODES], dtype=np.int64)
         n = 0
-        for id in range(told):
+        for id in range(nodes_before):
             if nodes[id].left < 0:
                 ids[n] = id
                 n += 1

@@ -61,7 +61,7 @@ class SparseColumns(NamedTuple):
 
     @property
     def layout(self) -> SparseLayout:
-        """What a search for splits needs: a kernel passes every array of such a tuple from call to call."""
+        """The arrays that a search for splits reads; kernels pass each array of a tuple, so it has no others."""
         return SparseLayout(self.place, self.first, self.zero)
 
     @property
