@@ -55,9 +55,7 @@ class Store:
     def append(self, row: Mapping[str, Any]) -> None:
         """Append one row."""
         if missing := set(self.keys + self.values) ^ set(row):
-            raise ValueError(
-                f"the row has other columns than {self.keys + self.values}: {missing}"
-            )
+            raise ValueError(f"the row has other columns than {self.keys + self.values}: {missing}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = not self.path.exists()
         with self.path.open("a", newline="") as file:
