@@ -19,6 +19,8 @@ from maboost.mirror import BaseMeasure
 
 PACKAGE = str(Path(maboost.__file__).parent)
 GENERATED = "<string>"  # the constructors of data classes and named tuples
+# called once in each iteration of a root search over a few numbers; their number differs between processors
+ITERATED = str(Path(maboost.__file__).parent / "runtime" / "exponential.py")
 
 
 def calls_of_a_round(run: Run) -> Counter[str]:
@@ -27,7 +29,8 @@ def calls_of_a_round(run: Run) -> Counter[str]:
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and (name.startswith(PACKAGE) or name == GENERATED):
+        counts = name == GENERATED or (name.startswith(PACKAGE) and name != ITERATED)
+        if event == "call" and counts:
             files[name] += 1
 
     sys.setprofile(count)
@@ -38,7 +41,7 @@ def calls_of_a_round(run: Run) -> Counter[str]:
     return files
 
 
-@pytest.mark.parametrize(("booster", "most"), [(smooth(4.0), 270), (mirror_ascent(), 190)])
+@pytest.mark.parametrize(("booster", "most"), [(smooth(4.0), 264), (mirror_ascent(), 184)])
 @pytest.mark.parametrize("rows", [2000, 40_000])
 def test_a_round_makes_few_calls(booster, most, rows):
     """The numbers do not grow with the rows; lower them when a round makes fewer calls."""
