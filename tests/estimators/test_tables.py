@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier
+from maboost import HistTreeClassifier, MABoostClassifier, SmoothBoostClassifier, load_model
 from maboost.data import RareCategoriesWarning
 
 N = 240
@@ -392,12 +393,9 @@ def test_a_changed_dtype_is_named(colors, library):
 
 
 UNSUPPORTED = {
-    "Datetime": [datetime.datetime(2024, 1, 1)] * N,
-    "Duration": [datetime.timedelta(1)] * N,
     "List": [[1.0, 2.0]] * N,
     "Struct": [{"a": 1}] * N,
     "Binary": [b"abc"] * N,
-    "Time": [datetime.time(1)] * N,
 }
 
 
@@ -406,11 +404,95 @@ UNSUPPORTED = {
 def test_other_dtypes_are_refused_by_name(numbers, library, dtype):
     columns, y = numbers
     frame = LIBRARIES[library](columns | {"when": UNSUPPORTED[dtype]})
-    kept = library != "pandas" or dtype in ("Datetime", "Duration")
-    message = f"column 'when' has dtype {dtype if kept else 'object'}, which is neither a number"
+    kept = dtype if library != "pandas" else "object"
+    message = f"column 'when' has dtype {kept}, which is neither a number"
     for model in (boost(), HistTreeClassifier()):
         with pytest.raises(ValueError, match=message):
             model.fit(frame, y)
+
+
+def test_all_columns_that_are_refused_are_named_at_once(numbers):
+    columns, y = numbers
+    frame = pl.DataFrame(columns | {name: UNSUPPORTED[name] for name in ("List", "Binary")})
+    with pytest.raises(ValueError, match=r"(?s)'List' has dtype List.*'Binary' has dtype Binary"):
+        boost().fit(frame, y)
+
+
+SECONDS = np.array([0.0, 86400.0, np.nan, -3600.25, 1e9, 1.5e9] * (N // 6))
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def _gaps(values):
+    return [None if np.isnan(v) else datetime.timedelta(seconds=v) for v in values]
+
+
+def _moments(values, zone=None):
+    return [None if gap is None else (_EPOCH + gap).replace(tzinfo=zone) for gap in _gaps(values)]
+
+
+_DAYS = np.where(np.isnan(SECONDS), np.nan, SECONDS // 86400 * 86400)
+_TIMES = np.where(np.isnan(SECONDS), np.nan, np.abs(SECONDS) % 86400)
+_ZONE = datetime.timezone(datetime.timedelta(hours=2))
+# the values of a column, and the seconds that a model is to see
+TIMES = {
+    "moments": (_moments(SECONDS), SECONDS),
+    "moments with a zone": (_moments(SECONDS + 7200, _ZONE), SECONDS),
+    "days": ([m and m.date() for m in _moments(SECONDS)], _DAYS),
+    "durations": (_gaps(SECONDS), SECONDS),
+    "times of day": ([m and m.time() for m in _moments(_TIMES)], _TIMES),
+}
+
+
+def _of_times(library, kind):
+    values, seconds = TIMES[kind]
+    if library != "pandas":
+        return LIBRARIES[library]({"x": np.arange(N) % 7.0, "when": values}), seconds
+    typed = pa.array(values)
+    dtype = None if kind in ("moments", "durations") else pd.ArrowDtype(typed.type)
+    when = pd.Series(values, dtype=dtype)
+    return pd.DataFrame({"x": np.arange(N) % 7.0, "when": when}), seconds
+
+
+@libraries()
+@pytest.mark.parametrize("kind", TIMES)
+def test_dates_and_times_are_seconds(library, kind):
+    frame, seconds = _of_times(library, kind)
+    plain = pd.DataFrame({"x": np.arange(N) % 7.0, "when": seconds})
+    y = np.where(np.isnan(seconds), 1, seconds > 1000.0).astype(int)
+    for model in (boost(), HistTreeClassifier()):
+        found, expected = clone(model).fit(frame, y), clone(model).fit(plain, y)
+        same(answers(found, frame), answers(expected, plain))
+        few = frame[:3] if library != "pyarrow" else frame.slice(0, 3)
+        same(answers(found, few), answers(expected, plain[:3]))
+
+
+@libraries()
+def test_dates_and_numbers_do_not_replace_each_other(library):
+    frame, seconds = _of_times(library, "moments")
+    plain = LIBRARIES[library]({"x": np.arange(N) % 7.0, "when": np.nan_to_num(seconds)})
+    durations, _ = _of_times(library, "durations")
+    y = np.arange(N) % 2
+    dated, numbered = boost().fit(frame, y), boost().fit(plain, y)
+    with pytest.raises(ValueError, match="'when' was Datetime at the fit and is Float64 now"):
+        dated.predict(plain)
+    with pytest.raises(ValueError, match="'when' was Datetime at the fit and is Duration now"):
+        dated.predict(durations)
+    with pytest.raises(ValueError, match="'when' was Float64 at the fit and is Datetime now"):
+        numbered.predict(frame)
+
+
+def test_dates_in_a_model_file_and_on_disk(tmp_path):
+    frame, seconds = _of_times("pyarrow", "moments")
+    y = np.where(np.isnan(seconds), 1, seconds > 1000.0).astype(int)
+    model = boost().fit(frame, y)
+    model.save(tmp_path / "m.maboost")
+    loaded = load_model(tmp_path / "m.maboost")
+    same(answers(loaded, frame), answers(model, frame))
+    with pytest.raises(ValueError, match="'when' was Datetime at the fit"):
+        loaded.predict(pd.DataFrame({"x": [1.0], "when": [2.0]}))
+    pq.write_table(frame.append_column("y", pa.array(y)), tmp_path / "rows.parquet")
+    stored = boost().fit(str(tmp_path / "rows.parquet"), "y")
+    same(answers(stored, frame), answers(model, frame))
 
 
 @pytest.mark.parametrize("values", [np.ones(N) * 1j, pd.period_range("2024", periods=N)])

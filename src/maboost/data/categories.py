@@ -22,6 +22,7 @@ from maboost.data.frames import (
     float_series,
     is_category,
     pandas_index,
+    time_kind,
 )
 from maboost.data.labels import is_missing
 from maboost.runtime.communicator import Communicator, SerialCommunicator, gathered_objects
@@ -43,6 +44,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_CATEGORY, _NUMBER = "category", "number"  # kinds of columns, besides those of time_kind
 _MOST_WARNED = 5  # columns named in a warning
 _FEW = 1 << 10  # rows whose categories are looked up value by value
 
@@ -98,11 +100,11 @@ class CategoryCodes:
         """
         if pandas_index(X) is None or not self.dtypes or X.columns.tolist() != list(self.dtypes):
             return None
-        coded = [name in self.categories for name in self.dtypes]
+        coded = [self._kind_at_fit(name) != _NUMBER for name in self.dtypes]
         plain = [isinstance(d, np.dtype) and d.kind in "biuf" for d in X.dtypes.tolist()]
         if any(one == other for one, other in zip(coded, plain, strict=True)):
             return None
-        if not self.categories:
+        if not any(coded):
             found: Array = X.to_numpy(np.float64)
             return found
         table = np.empty(X.shape)
@@ -114,8 +116,8 @@ class CategoryCodes:
         return table
 
     def _codes_in_pandas(self, name: Any, column: Any) -> Array:
-        """Return the codes of a column of a pandas frame; of few rows value by value."""
-        if len(column) <= _FEW:
+        """Return the numbers of a column of text or times of a pandas frame; codes of few rows value by value."""
+        if name in self.categories and len(column) <= _FEW:
             values, code = column.tolist(), self._code_of[name]
             texts = [value for value in values if isinstance(value, str)]
             is_text = texts and all(isinstance(v, str) or is_missing(v) for v in values)
@@ -153,16 +155,28 @@ class CategoryCodes:
                 return X  # scikit-learn's check of feature names explains the error
             if len(names) != len(fitted):
                 raise ValueError(f"X has {len(names)} columns, but had {len(fitted)} at the fit")
-        changed = []
+        changed, problems = [], []
         for j, column in enumerate(columns_of(frame)):
-            numbers = self._numbers(names[j], column, fitted[j] if fitted else None)
+            try:
+                numbers = self._numbers(names[j], column, fitted[j] if fitted else None)
+            except ValueError as error:
+                problems.append(str(error))
+                continue
             if numbers is not None:
                 changed.append(float_series(names[j], numbers, frame))
+        if problems:
+            raise ValueError("; ".join(problems))
         return frame.with_columns(*changed).to_native() if changed else X
+
+    def _kind_at_fit(self, fitted: Any) -> str:
+        """Return the kind of a column that had this name at the fit."""
+        if fitted in self.categories:
+            return _CATEGORY
+        return time_kind((self.dtypes or {}).get(fitted, "")) or _NUMBER
 
     def _numbers(self, name: Any, column: Series[Any], fitted: Any) -> Array | None:
         """Return the codes of a column that had the name `fitted` at the fit; None if it has only numbers."""
-        if is_category(column) != (fitted in self.categories):
+        if _kind_now(column) != self._kind_at_fit(fitted):
             if column.null_count() == len(column):
                 return np.full(len(column), np.nan)
             was = (self.dtypes or {}).get(fitted, "a number")
@@ -203,13 +217,17 @@ class CategoryCodes:
             ) from None
 
 
+def _kind_now(column: Series[Any]) -> str:
+    return _CATEGORY if is_category(column) else time_kind(dtype_name(column)) or _NUMBER
+
+
 def _refuse_unreadable(X: Any) -> None:
     """Raise ValueError for arrays whose values scikit-learn's check would silently change."""
     kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
     if kind in ("m", "M"):
         raise ValueError(
-            f"X has dtype {X.dtype}, which is not numeric: turn dates and times into numbers, such as a year "
-            "and a month"
+            f"X has dtype {X.dtype}, which is not numeric: give dates and times in a data frame, or as numbers, "
+            "such as a year and a month"
         )
     if kind and np.ma.is_masked(X):
         raise ValueError(
@@ -239,7 +257,8 @@ class _Kind:
         filled = [kind for kind in shards if not kind.vacant] or shards
         first = filled[0]
         if any(k.values is None or k.order != first.order for k in filled):
-            if any(k.values is not None for k in filled):
+            kinds = {time_kind(k.dtype) for k in filled}
+            if len(kinds) > 1 or any(k.values is not None for k in filled):
                 other = next(k for k in filled if (k.dtype, k.order) != (first.dtype, first.order))
                 raise ValueError(
                     f"column {name!r} is {first.dtype} in one partition and {other.dtype} in another, "

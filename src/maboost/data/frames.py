@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +29,12 @@ __all__ = [
     "frame_columns",
     "is_category",
     "pandas_index",
+    "time_kind",
 ]
 
 Array = NDArray[np.float64]
+
+_TIMES = {"Date": "moment", "Datetime": "moment", "Duration": "duration", "Time": "time of day"}
 
 # scikit-learn before 1.9 reads column names by the interchange protocol, which polars 2 has dropped
 _READS_ALL_FRAMES = parse_version(sklearn.__version__) >= parse_version("1.9")
@@ -120,6 +124,15 @@ def is_category(column: Series[Any]) -> bool:
     return isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
 
 
+def time_kind(dtype: str) -> str | None:
+    """Return the kind of dates and times that a dtype holds, given by its name; None if it holds none.
+
+    >>> time_kind("Date"), time_kind("Datetime"), time_kind("Duration"), time_kind("Int64")
+    ('moment', 'moment', 'duration', None)
+    """
+    return _TIMES.get(dtype)
+
+
 def distinct_texts(name: Any, column: Series[Any]) -> list[Any]:
     """Return the distinct values of a column of text or categories."""
     import narwhals.stable.v2 as nw
@@ -166,11 +179,35 @@ def float_values(column: Series[Any]) -> Array:
     return np.asarray(values.to_numpy(), dtype=np.float64)
 
 
+def _seconds(column: Series[Any]) -> Array:
+    """Return dates and times in seconds: since 1970, of a duration, or since midnight; NaN for missing values.
+
+    Moments without a time zone are read as UTC.
+    """
+    import narwhals.stable.v2 as nw
+
+    if isinstance(column.dtype, nw.Time):  # not every library has arithmetic for this dtype
+        return np.array([_since_midnight(value) for value in column.to_list()], dtype=np.float64)
+    if isinstance(column.dtype, nw.Duration):
+        count = column.dt.total_microseconds()
+    else:
+        count = column.dt.timestamp("us")
+    return np.asarray(count.cast(nw.Float64()).to_numpy(), dtype=np.float64) / 1e6
+
+
+def _since_midnight(time: Any) -> float:
+    if not isinstance(time, datetime.time):  # missing
+        return np.nan
+    return 3600.0 * time.hour + 60.0 * time.minute + time.second + time.microsecond / 1e6
+
+
 def as_floats(name: Any, column: Series[Any]) -> Array | None:
-    """Return a column of numbers as floats; None if scikit-learn can read it unchanged."""
+    """Return a column of numbers, dates or times as floats; None if scikit-learn can read it unchanged."""
     import narwhals.stable.v2 as nw
 
     dtype = column.dtype
+    if time_kind(dtype_name(column)) is not None:
+        return _seconds(column)
     if isinstance(dtype, nw.Boolean) or dtype.is_numeric():
         wide = dtype.is_decimal() or isinstance(dtype, nw.Int128 | nw.UInt128)
         if dtype.is_float() or not (wide or column.null_count()):
@@ -186,9 +223,9 @@ def as_floats(name: Any, column: Series[Any]) -> Array | None:
             except (TypeError, ValueError):
                 pass
     raise ValueError(
-        f"column {name!r} has dtype {dtype_name(column)}, which is neither a number, a boolean, text "
-        "nor a category: turn it into one of them (a date into a year and a month, for example) or "
-        "drop it"
+        f"column {name!r} has dtype {dtype_name(column)}, which is neither a number, a boolean, a date, text "
+        "nor a category: turn it into one of them (objects that are dates by pandas.to_datetime, for "
+        "example) or drop it"
     )
 
 
