@@ -149,7 +149,12 @@ def test_rates_that_methods_are_told(kind):
     rows = data.split(MADE, 3_000, 1)
     given = given_labels(ONE_SIDED[0], rows, 1)
     told = accuracy.told(kind, ONE_SIDED[0], rows, given, 1)
-    expected = {None: None, "known": 0.4, "trusted": pytest.approx(0.4, abs=0.15), "off": 0.75 * 0.4}
+    expected = {
+        None: None,
+        "known": 0.4,
+        "trusted": pytest.approx(0.4, abs=0.15),
+        "off": 0.75 * 0.4,
+    }
     assert (told and told[1]) == expected[kind]
     if kind == "known":
         assert sum(accuracy.told(kind, "none", rows, 1 - rows.y, 1).values()) == 0.0
