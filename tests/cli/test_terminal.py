@@ -1,4 +1,4 @@
-"""Names and labels out of files: on a terminal they are shown, not obeyed; in CSV they may be made safe."""
+"""Output on a terminal: names and labels are shown, not obeyed, and lines fit its width; CSV may be made safe."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import unicodedata
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from tests.cli.command import refused, run
+from tests.screen import Screen
 
 from maboost.cli import main
 from maboost.runtime.text import escaped
@@ -110,6 +112,83 @@ def test_predictions_are_escaped_on_a_terminal_and_whole_in_a_pipe(hostile):
     assert len(terminal.getvalue().splitlines()) == 61
     found = list(csv.reader(io.StringIO(run(*words).stdout, newline="")))
     assert found[1] == [f"{EVIL}0", f"{EVIL}0"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(draw.normal(size=(300, 9)), columns=[f"measurement_{j}" for j in range(9)])
+    wrong = draw.random(300) < 0.1
+    frame["kind"] = draw.choice(["red", "green"], 300)
+    frame["label"] = np.where((frame["measurement_0"] > 0.0) ^ wrong, "malignant", "benign")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    return tmp_path
+
+
+def on_a_screen(folder, *words):
+    """The output of a command on a terminal of 80 columns, and the screen on which it was shown."""
+    terminal = Terminal()
+    with (
+        chdir(folder),
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(terminal),
+        redirect_stderr(terminal),
+        suppress(SystemExit),
+    ):
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "xterm-256color")
+        main(list(map(str, words)), prog_name="maboost")
+    return terminal.getvalue(), Screen(80).fed(terminal.getvalue())
+
+
+TRAINING = (
+    "train", "rows.csv", "--rounds", 20, "--suspects", "suspects.csv", "--report", "report.html",
+)  # fmt: skip
+
+
+def test_training_fits_80_columns_and_breaks_between_words_only(rows):
+    printed, screen = on_a_screen(rows, *TRAINING)
+    assert screen.broken == []
+    for phase in ("reading rows.csv", "finding the cap", "cross-fitting model 10 of 10"):
+        assert phase in printed
+        assert phase not in "\n".join(screen.lines())
+    lines = screen.lines()
+    (bar,) = [line for line in lines if line.startswith("rounds ━")]
+    assert " 20/20 " in bar
+    piped = run(*TRAINING, cwd=rows)
+    for line in piped.stdout.splitlines():
+        words = " ".join(lines).split()
+        assert [word for word in line.split() if word not in words] == []
+    assert not any(line.endswith(" ") for line in piped.stdout.splitlines())
+    assert not controls(piped.stdout + piped.stderr)
+
+
+def test_other_commands_fit_80_columns(rows):
+    assert run("train", "rows.csv", "--rounds", 20, "--out", "m", cwd=rows).returncode == 0
+    for call in (("inspect", "m"), ("evaluate", "m", "rows.csv"), ("certify", "m", "rows.csv")):
+        _, screen = on_a_screen(rows, *call)
+        assert screen.broken == []
+        lines = run(*call, cwd=rows).stdout.splitlines()
+        words = " ".join(screen.lines()).split()
+        assert len(words) > 20
+        assert [word for line in lines for word in line.split() if word not in words] == []
+
+
+def test_a_training_without_out_says_that_the_model_is_not_kept(rows):
+    done = run("train", "rows.csv", "--rounds", 2, cwd=rows)
+    assert "model     will not be kept: --out FILE writes it" in done.stderr
+    assert done.stdout.splitlines()[-1].split() == [
+        "model",
+        "not",
+        "kept:",
+        "--out",
+        "FILE",
+        "writes",
+        "it",
+    ]
+    kept = run("train", "rows.csv", "--rounds", 2, "--out", "m", cwd=rows)
+    assert "kept" not in kept.stdout + kept.stderr
+    assert kept.stdout.splitlines()[-1].split() == ["model", "m"]
 
 
 @pytest.mark.parametrize(

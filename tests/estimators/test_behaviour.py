@@ -573,5 +573,8 @@ def test_the_same_seed_gives_the_same_bits(estimator):
 def test_verbose_prints_every_so_many_rounds(capsys):
     MABoostClassifier(STUMP, n_estimators=6, verbose=2).fit(*BINARY)
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["round 2/6", "round 4/6", "round 6/6"]
-    assert all("certified <=" in line for line in lines)
+    assert lines[:2] == ["reading the rows", "boosting, 6 rounds at most"]
+    assert lines[-1] == "calibrating probabilities"
+    rounds = lines[2:-1]
+    assert [line.split(":")[0] for line in rounds] == ["round 2/6", "round 4/6", "round 6/6"]
+    assert all("certified <=" in line for line in rounds)

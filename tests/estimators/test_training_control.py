@@ -4,7 +4,6 @@ import os
 import pickle
 import re
 import signal
-import sys
 import threading
 import time
 
@@ -811,26 +810,6 @@ def test_scikit_learns_progress_bar_works(capsys):
     X, y = BINARY
     model = SmoothBoostClassifier(n_estimators=3).set_callbacks(callback.ProgressBar())
     assert model.fit(X, y).n_iter_ == 3
-
-
-def test_the_bar_is_rewritten_on_a_terminal(monkeypatch):
-    written = []
-
-    class Terminal:
-        def isatty(self):
-            return True
-
-        def write(self, text):
-            written.append(text)
-
-        def flush(self):
-            pass
-
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    SmoothBoostClassifier(n_estimators=5, verbose=1).fit(*BINARY)
-    assert written[0].startswith("\r[")
-    assert "round 5/5" in written[-2]
-    assert written[-1] == "\n"
 
 
 # ---------------------------------------------------------------------- searching, processes, forks

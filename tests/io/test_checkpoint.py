@@ -286,7 +286,7 @@ def test_an_interrupt_by_the_user_is_kept(tmp_path, monkeypatch):
             os.kill(os.getpid(), 2)
 
     with monkeypatch.context() as patch:
-        patch.setattr("maboost.estimators.control.Progress.__call__", lambda self, r: presses(r))
+        patch.setattr("maboost.estimators.progress.Display.round", lambda self, r, _: presses(r))
         with pytest.warns(UserWarning, match="the model has the 4 rounds"):
             clone(model).fit(X, y)
     with monkeypatch.context() as patch:

@@ -138,7 +138,7 @@ class Stagewise:
             moving = None
         ended = None
         if step.final:
-            ended = "the target is reached: one hypothesis is right on all the domain can hold"
+            ended = "one hypothesis is right under all weights that the domain allows"
         return RoundVotes(step.size, moved.gain, moved.state, totals, moving, None, ended)
 
     def watch(self, step: float, scores: Scores, votes: Votes) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from maboost.data.files import TableError
+from maboost.estimators.progress import showing
 from maboost.runtime.text import escaped
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "json_value",
     "print_lines",
     "print_table",
+    "reading",
     "report_errors",
     "safe_csv_option",
     "shortened",
@@ -60,9 +64,17 @@ safe_csv_option = click.option(
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Print lines, with control characters and line ends escaped."""
+    """Print lines, with control characters and line ends escaped; on a terminal they break between words."""
+    console = _console(sys.stderr if err else sys.stdout)
     for line in lines:
-        click.echo(escaped(line), err=err)
+        for part in Text(escaped(line)).wrap(console, console.width) or [Text()]:
+            click.echo(part.plain, err=err)
+
+
+def _console(stream: Any) -> Console:
+    """Return a console as wide as a terminal; lines in files and pipes have any width."""
+    width = None if stream.isatty() else _ANY_WIDTH
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
 
 class InputError(click.ClickException):
@@ -72,6 +84,14 @@ class InputError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         print_lines(f"maboost: {self.format_message()}", err=True)
+
+
+@contextmanager
+def reading(path: str | Path, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal that a file is read; elsewhere an error is the only line on stderr."""
+    with showing(0 if quiet or not sys.stderr.isatty() else 1) as shown:
+        shown.phase(f"reading {Path(path).name}")
+        yield
 
 
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,12 +159,23 @@ def shortened(names: list[str], most: int = 12) -> str:
 
 
 def print_table(rows: Iterable[Iterable[str]], head: Iterable[str] = ()) -> None:
-    """Print a whole table: names are escaped, not interpreted as markup, and never cut off."""
+    """Print a whole table: names are escaped, not interpreted as markup, and never cut off.
+
+    On a terminal its last column breaks between words. A table whose other columns fill the terminal is not broken.
+    """
     titles = [escaped(title) for title in head]
     table = Table(*titles, box=None, show_header=bool(titles), pad_edge=bool(titles))
     for row in rows:
         table.add_row(*map(escaped, row))
-    Console(highlight=False, markup=False, emoji=False, width=_ANY_WIDTH).print(table)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    console = _console(sys.stdout)
+    if console.measure(table).minimum > console.width:
+        console.width = _ANY_WIDTH
+    with console.capture() as printed:
+        console.print(table)
+    for line in printed.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def json_value(value: Any) -> Any:

@@ -30,6 +30,7 @@ from maboost.data.files import (
     safe_cells,
     write_table,
 )
+from maboost.runtime.text import escaped
 
 __all__ = ["inspect", "labelled_rows", "model_and_columns", "predict"]
 
@@ -135,12 +136,16 @@ def _show(columns: dict[str, Any], safe_csv: bool) -> None:
     table = pa.table(columns)
     if safe_csv:
         table = safe_cells(table)
-    tell = print_lines if sys.stdout.isatty() else _as_it_is
+    tell = _escaped if sys.stdout.isatty() else _as_it_is
     tell(",".join(map(_cell, table.column_names)))
     # numbers and booleans are written as in a file
     texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
     for row in zip(*texts, strict=True):
         tell(",".join(map(_cell, row)))
+
+
+def _escaped(line: str) -> None:
+    click.echo(escaped(line))
 
 
 def _as_it_is(line: str) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
-from rich.text import Text
 
 import maboost
 from maboost.certification import Certification
@@ -37,6 +35,7 @@ from maboost.cli.console import (
     find_target,
     is_number,
     print_lines,
+    reading,
     report_errors,
     safe_csv_option,
     shortened,
@@ -49,7 +48,7 @@ from maboost.data.datasets import index_columns
 from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
 from maboost.data.holdout import held_out
 from maboost.estimators import BOOSTERS
-from maboost.runtime.text import escaped
+from maboost.estimators.progress import display, showing
 
 __all__ = ["train"]
 
@@ -174,9 +173,12 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     )
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
-    table = read_table(data, options["decimal"], lambda name: name in text)
-    job = _Job(data, table, options)
-    job.set_aside(options["seed"])
+    quiet = options["quiet"] or options["as_json"]
+    model.set_params(verbose=0 if quiet else max((options["rounds"] or 100) // 10, 1))
+    with reading(data, quiet):
+        table = read_table(data, options["decimal"], lambda name: name in text)
+        job = _Job(data, table, options)
+        job.set_aside(options["seed"])
     classes = np.unique(job.y).tolist()
     model.set_params(class_weight=class_weight_options.for_classes(factors, classes, job.target))
     model.set_params(
@@ -184,15 +186,14 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     )
     if not options["as_json"]:
         job.describe(data)
-    if not (options["quiet"] or options["as_json"]):
-        model.set_params(verbose=max((options["rounds"] or 100) // 10, 1))
     interrupted = job.fit(model)
-    certification = job.certification(model, None if by_source else model.flip_rates)
-    _write(model, job, data, options, certification)
-    found = summary(
-        model, options, rows=job.X.num_rows, features=len(job.features), target=job.target,
-        held_out_rows=0 if job.fresh is None else job.fresh["X"].num_rows,
-    )  # fmt: skip
+    with showing(model.verbose):
+        certification = job.certification(model, None if by_source else model.flip_rates)
+        _write(model, job, data, options, certification)
+        found = summary(
+            model, options, rows=job.X.num_rows, features=len(job.features), target=job.target,
+            held_out_rows=0 if job.fresh is None else job.fresh["X"].num_rows,
+        )  # fmt: skip
     if options["as_json"]:
         first = (
             {} if certification is None else {"certification": certification_json(certification)}
@@ -237,8 +238,10 @@ def _write(
 ) -> None:
     """Write the requested files."""
     if options["out"] is not None:
+        display().phase("writing the model")
         model.save(options["out"])
     if options["report"] is not None:
+        display().phase("writing the report")
         maboost.write_report(
             model,
             options["report"],
@@ -334,11 +337,10 @@ class _Job:
 
     def certification(self, model: Any, flip_rates: Any) -> Certification | None:
         """Return bounds of the error on the held-out rows, against true labels if flip rates are given."""
-        return (
-            None
-            if self.fresh is None
-            else certify_with_notes(model, **self.fresh, flip_rates=flip_rates)
-        )
+        if self.fresh is None:
+            return None
+        display().phase("measuring the error on the held-out rows")
+        return certify_with_notes(model, **self.fresh, flip_rates=flip_rates)
 
     def _target(self, names: list[str], left_out: set[str]) -> tuple[str, str]:
         """Return the column to predict, which is neither dropped nor the weights."""
@@ -461,17 +463,15 @@ class _Job:
 
     def describe(self, data: Path) -> None:
         """Print what was inferred from the table, for the user to check."""
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
         def tell(text: str) -> None:
-            console.print(escaped(text))
+            print_lines(text, err=True)
 
         how = f" ({self.inferred})" if self.inferred else ""
         labels = self.y if self.fresh is None else np.concatenate([self.y, self.fresh["y"]])
         classes, counts = np.unique(labels, return_counts=True)
         shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
-        size = f": {len(labels)} rows, {len(self.features)} features"
-        console.print(Text.assemble((escaped(str(data)), "bold"), size))
+        tell(f"{data}: {len(labels)} rows, {len(self.features)} features")
         tell(f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}")
         kinds: dict[str, list[str]] = {}
         for name, column in zip(self.features, self.X.columns, strict=True):
@@ -488,6 +488,8 @@ class _Job:
             )
         if self.why_not_held_out:
             tell(f"held out  no rows: a fifth of them {self.why_not_held_out}")
+        if self.options["out"] is None:
+            tell("model     will not be kept: --out FILE writes it")
         if self.options["checkpoint"] is not None:
             tell(f"checkpoint {checkpoint_options.description(self.options)}")
 

@@ -102,7 +102,7 @@ def print_summary(s: dict[str, Any], certification: Certification | None, done: 
         rows.append(("suspect labels", number))
     if "suspects" in s and s["held_out_rows"]:
         s = s | {"suspects": f"{s['suspects']} ({_NOT_JUDGED.format(s['held_out_rows'])})"}
-    for key in FILES:
-        if key in s:
-            rows.append((key, s[key]))
+    if "model" not in s:
+        s = s | {"model": "not kept: --out FILE writes it"}
+    rows.extend((key, s[key]) for key in FILES if key in s)
     print_table(rows)

@@ -27,11 +27,11 @@ from maboost.data.training_rows import TrainingRows
 from maboost.data.weights import RowWeights, row_weights
 from maboost.estimators.control import (
     CallbackSupportMixin,
-    Passes,
     unchanged_by_failure,
     with_callbacks,
 )
 from maboost.estimators.fitting import Fitting
+from maboost.estimators.progress import rows_done, showing
 from maboost.estimators.tree import (
     INPUT,
     TREE_PARAMETERS,
@@ -195,7 +195,8 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     ) -> Self:
         self._validate_params()
         self._check_trees()
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), showing(self.verbose, alone=True) as shown:
+            shown.phase("reading the rows")
             checkpoint = self._checkpoint()
             resume = self.__dict__.pop("_resume", None) if self.warm_start else None
             if is_stored(X):
@@ -244,7 +245,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         random_state = check_random_state(self.random_state)
         rows, groups = stored_rows(
             X, y, sample_weight, sample_domain, groups, self.class_weight, self._rates,
-            random_state, Passes(int(self.verbose)),
+            random_state, rows_done,
         )  # fmt: skip
         self._codes = rows.X.codes
         self.__dict__.pop("feature_names_in_", None)

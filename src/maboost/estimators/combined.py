@@ -22,6 +22,7 @@ from maboost.data.weights import distinct_sources
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.documentation import documented
 from maboost.estimators.fitting import Sources
+from maboost.estimators.progress import display
 from maboost.estimators.smooth import SmoothBoostClassifier
 from maboost.mirror.domains import SourceCaps
 from maboost.mirror.measure import BaseMeasure
@@ -227,6 +228,7 @@ class CombinedBoostClassifier(BoostingClassifier):
             raise ValueError(
                 f"trusted={self.trusted!r} must name sources in sample_domain, which has {names!r}"
             )
+        display().phase("estimating flip rates")
         right = np.flatnonzero(np.isin(sources, trusted))
         classifier = SmoothBoostClassifier(random_state=0, n_jobs=self.n_jobs)
         rates: dict[Any, EstimatedRates | float] = {}

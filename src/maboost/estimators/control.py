@@ -1,4 +1,4 @@
-"""The surroundings of the rounds of a fit: progress, interrupts, callbacks, and the validation score."""
+"""The surroundings of the rounds of a fit: interrupts, callbacks, and the validation score."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.boosting.calibration import VALIDATION_SMOOTHING, log_loss, probability_scale
 from maboost.boosting.game import Validation
-from maboost.boosting.history import Record, Round
+from maboost.boosting.history import Round
 from maboost.boosting.loop import Run
-from maboost.boosting.rounding import at_most
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.tree import TREE_PARAMETERS
 from maboost.mirror.measure import BaseMeasure
@@ -49,8 +47,6 @@ except ImportError:  # pragma: no cover
 __all__ = [
     "CallbackSupportMixin",
     "Interrupts",
-    "Passes",
-    "Progress",
     "Score",
     "Tasks",
     "booster_parameters",
@@ -193,90 +189,6 @@ def _negative_log_loss(
     validation: Validation, margins: Array, rows: BaseMeasure, round: Round
 ) -> float:
     return -log_loss(margins, rows, probability_scale(margins, rows, VALIDATION_SMOOTHING))
-
-
-class Progress:
-    """A progress line: rewritten in place on a terminal, printed every `every` rounds elsewhere.
-
-    Parameters
-    ----------
-    every : int
-        0 is silent; on a terminal any other number shows the bar.
-    total : int
-        The largest number of rounds.
-    """
-
-    def __init__(self, every: int, total: int, stream: TextIO | None = None) -> None:
-        self.every = every
-        self.total = total
-        self.stream = stream or sys.stderr
-        self.bar = every > 0 and self.stream.isatty()
-        self.began = time.perf_counter()
-        self.shown = 0.0
-
-    def __call__(self, record: Record) -> None:
-        """Report a round."""
-        if not self.every:
-            return
-        if self.bar:
-            now = time.perf_counter()
-            if now - self.shown > 0.1 or record.round == self.total:
-                self.shown = now
-                done = 24 * record.round // self.total
-                self.stream.write(f"\r[{'=' * done:<24}] {self._text(record)}")
-                self.stream.flush()
-        elif record.round % self.every == 0:
-            print(self._text(record), file=self.stream)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the line on a terminal."""
-        if self.bar and self.shown:
-            self.stream.write("\n")
-            self.stream.flush()
-
-    def _text(self, r: Record) -> str:
-        trained, validation = (
-            "" if math.isnan(error) else f", {of} error {error:.4f}"
-            for of, error in (("train", r.train_error), ("validation", r.val_error))
-        )
-        return (
-            f"round {r.round}/{self.total}: edge {r.edge:.4f}{trained}, "
-            f"certified <= {at_most(r.error_bound)}{validation}, {time.perf_counter() - self.began:.0f} s"
-        )
-
-
-class Passes:
-    """Progress lines for passes over rows that are not in memory, on stderr.
-
-    On a terminal a line is rewritten during the pass; elsewhere it is printed at the end.
-    """
-
-    def __init__(self, verbose: int, stream: TextIO | None = None) -> None:
-        self.verbose = verbose
-        self.stream = stream or sys.stderr
-        self.began: tuple[str, float] = ("", 0.0)
-
-    def __call__(self, purpose: str, done: int, total: int) -> None:
-        """Report that `done` of `total` rows are done."""
-        if not self.verbose:
-            return
-        now = time.perf_counter()
-        if self.began[0] != purpose:
-            self.began = (purpose, now)
-        text = f"{purpose}: {done:,} of {total:,} rows, {now - self.began[1]:.0f} s"
-        if self.stream.isatty():
-            self.stream.write(f"\r{text}" + ("\n" if done == total else ""))
-            self.stream.flush()
-        elif done == total:
-            print(text, file=self.stream)
-        if done == total:
-            self.began = ("", 0.0)
 
 
 class Interrupts:

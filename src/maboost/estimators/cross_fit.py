@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.training_rows import TrainingRows
+from maboost.estimators.progress import display, showing
 
 __all__ = ["classes_among", "cross_fitted_votes"]
 
@@ -51,8 +52,10 @@ def cross_fitted_votes(model: Any, rows: TrainingRows, folds: int) -> list[Array
         return None
     shape = len(rows.labels) if K == 2 else (len(rows.labels), K)
     found = [np.zeros(shape) for _ in after]
-    for fold in splits:
+    for split, fold in enumerate(splits):
         for f in range(folds):
+            number = split * folds + f + 1
+            display().phase(f"cross-fitting model {number} of {len(splits) * folds}")
             out = fold == f
             if not out.any():
                 continue
@@ -77,7 +80,7 @@ def _votes_without(
 ) -> list[Array]:
     """Return the votes on some rows of a booster fitted to the others, after some numbers of rounds."""
     fitted = model._for_fold()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), showing(0):
         warnings.simplefilter("ignore", UserWarning)  # the fit itself has given these warnings
         fitted._boosted(
             replace(rows.where(~out), random_state=np.random.RandomState(0)),

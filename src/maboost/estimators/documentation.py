@@ -101,7 +101,8 @@ n_jobs : int or None, default={default}
     Threads of the tree engine and of the distribution's updates; None means all cores. The model
     does not depend on it. Foreign estimators have their own.
 verbose : int, default={default}
-    A progress bar on a terminal; elsewhere a line every `verbose` rounds. It goes to stderr.
+    Shows phases and rounds on stderr: a progress bar on a terminal with rich installed; elsewhere a line for
+    every phase and every `verbose`-th round.
 
 Attributes
 ----------

@@ -35,7 +35,6 @@ from maboost.data.training_rows import TrainingRows
 from maboost.data.weights import RowWeights
 from maboost.estimators.control import (
     Interrupts,
-    Progress,
     Score,
     Tasks,
     booster_parameters,
@@ -43,9 +42,11 @@ from maboost.estimators.control import (
 )
 from maboost.estimators.cross_fit import classes_among, cross_fitted_votes
 from maboost.estimators.error_limits import warn_of_limits
+from maboost.estimators.progress import display
 from maboost.estimators.suspects import Evidence, Suspicion
 from maboost.estimators.voting import Voting
 from maboost.learners.base import WeakLearner
+from maboost.learners.tree.learner import TreeLearner
 from maboost.learners.tree.packing import counted_rows
 from maboost.mirror.measure import BaseMeasure
 from maboost.mirror.parameters import change_message, described
@@ -103,7 +104,6 @@ class Fitting(Voting):
     checkpoint: Any
     checkpoint_every: int
     resume: bool
-    verbose: int
 
     def _plan(self, rows: TrainingRows) -> tuple[Booster, Sources | None]:
         """Return the booster for these rows, and their data sources if each gets a certificate of its own."""
@@ -215,6 +215,8 @@ class Fitting(Voting):
         threads = Threads(available_threads(self.n_jobs))
         measure = BaseMeasure(rows.weights.scaled, game.width, rows.comm, threads)
         learner = self._learner(rows.X, rows.weights, threads)
+        if isinstance(learner, TreeLearner):
+            display().phase("binning")
         hashed = booster.trim.samples or booster.refits
         row_hashes = rows.table.row_hashes(seed=0) if hashed else None
         return Run(
@@ -355,11 +357,12 @@ class Fitting(Voting):
 
         If it was not, the run is ahead of the model, and no fit can continue from there.
         """
-        progress = Progress(int(self.verbose), self._most_rounds)
         last = self.history_.records[-1:]
         reason = self._reason_to_stop(last[0], stops) if last else None
         interrupts, whole = Interrupts(), True
-        with interrupts.deferred(), progress:
+        shown = display()
+        shown.rounds(len(self.history_), self._most_rounds)
+        with interrupts.deferred():
             try:
                 while reason is None:
                     round = next(rounds, None)
@@ -370,7 +373,7 @@ class Fitting(Voting):
                     record = replace(round.record, val_score=score(round))
                     self.ensemble_.advance(replace(round, record=record))
                     self.history_.append(record, round.group_errors)
-                    progress(record)
+                    shown.round(record, self._most_rounds)
                     reason = self._reason_to_stop(record, stops)
                     if tasks.round(self._so_far):
                         reason = reason or "a callback asked to stop"
@@ -401,6 +404,7 @@ class Fitting(Voting):
         }
 
     def _finish(self, run: Run, rows: TrainingRows, reason: str) -> None:
+        display().phase("calibrating probabilities")
         run.close()
         done = self.best_iteration_ = len(self.ensemble_)
         if reason == "interrupted":

@@ -23,6 +23,7 @@ from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.control import unchanged_by_failure
 from maboost.estimators.documentation import documented
+from maboost.estimators.progress import showing
 from maboost.estimators.stream_fit import boost_stream
 
 __all__ = ["MadaBoostClassifier"]
@@ -154,7 +155,8 @@ class MadaBoostClassifier(BoostingClassifier):
         if not isinstance(sample_size, Integral) or sample_size < 4:
             raise ValueError(f"sample_size must be a whole number, 4 or more, got {sample_size!r}")
         random_state = check_random_state(self.random_state)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), showing(self.verbose, alone=True) as shown:
+            shown.phase("reading the stream")
             stream = _Stream(self, iter(batches), classes)
             boost_stream(
                 self, Filter(stream, random_state), sample_size, 1.0 - confidence, random_state

@@ -22,6 +22,7 @@ from maboost.data.training_rows import TrainingRows
 from maboost.estimators.base import BoostingClassifier
 from maboost.estimators.cross_fit import classes_among
 from maboost.estimators.documentation import documented
+from maboost.estimators.progress import display
 from maboost.mirror.regularizers import Regularizer
 
 __all__ = ["SmoothBoostClassifier"]
@@ -186,6 +187,7 @@ class SmoothBoostClassifier(BoostingClassifier):
             trial,
             self._as_validation(rows.shared(out)),
         )
+        display().phase("finding the cap")
         least = _least_error(run)
         if least is None:
             return _FALLBACK

@@ -25,6 +25,7 @@ from maboost.data.frames import pandas_index
 from maboost.data.labels import label_array, unknown_labels
 from maboost.data.parquet import is_stored, named_column
 from maboost.estimators.explaining import Explaining
+from maboost.estimators.progress import showing
 from maboost.estimators.suspects import Suspicion
 from maboost.estimators.tree import HistTreeClassifier
 from maboost.learners.tree.learner import TreeHypothesis
@@ -48,6 +49,7 @@ class Voting(Explaining):
     best_iteration_: int
     n_features_in_: int
     n_jobs: int | None
+    verbose: int
     _noise: LabelNoise | None = None
     flip_rates_: Array | None = None
     _codes: CategoryCodes
@@ -275,7 +277,8 @@ class Voting(Explaining):
         index = None if rows is None or by_position else pandas_index(rows.given)
         found = None
         if rows is not None and cv is not None:
-            found = self._suspicion(rows, 5 if cv == "auto" else int(cv))
+            with showing(self.verbose):
+                found = self._suspicion(rows, 5 if cv == "auto" else int(cv))
         if rows is None or found is None:
             return evidence.table(self.classes_, index)
         return found.table(rows.weights.kept, rows.labels, evidence, self.classes_, index)
