@@ -15,6 +15,8 @@ def main() -> None:
     options = parser.parse_args()
     if "run" in options.what:
         accuracy.run(options.processes, options.hours)
+    if "write" in options.what:
+        accuracy.write()
 
 
 if __name__ == "__main__":

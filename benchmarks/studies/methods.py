@@ -221,7 +221,12 @@ def generalised(y: Array, p: Array, q: float) -> Array:
 def _cleanlab(s: Settings, X: pd.DataFrame, y: Labels, rates: Rates, seed: int) -> Predictor:
     from cleanlab.classification import CleanLearning
 
-    model = CleanLearning(_lightgbm_model(s, seed, s["rounds"]), seed=seed, cv_n_folds=s["folds"])
+    model = CleanLearning(
+        _lightgbm_model(s, seed, s["rounds"]),
+        seed=seed,
+        cv_n_folds=s["folds"],
+        find_label_issues_kwargs={"n_jobs": 1},
+    )
     model.fit(X, y)
     return lambda rows: model.predict_proba(rows)[:, 1]
 
