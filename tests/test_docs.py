@@ -84,6 +84,9 @@ def check_command(words):
 NEEDED = {
     ".set_callbacks(": "sklearn.callback",  # scikit-learn 1.9 and later
     "from cleanlab": "cleanlab",
+    "skops": "skops",
+    "mlflow": "mlflow",
+    "optuna": "optuna",
 }
 
 
@@ -106,6 +109,7 @@ def folder(tmp_path, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.filterwarnings("ignore:::mlflow")  # MLflow warns of its own code and of what it calls
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks_run(page, folder):
     names = {"__name__": "__main__"}  # as a script: what stands under its guard runs too
