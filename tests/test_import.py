@@ -60,6 +60,16 @@ def test_dir_lists_public_names_only():
     assert all(getattr(maboost, name) is not None for name in names)
 
 
+@pytest.mark.parametrize("name", sorted(set(dir(maboost)) - set(maboost.__all__)))
+def test_dir_of_a_module_lists_public_names_only(name):
+    if name == "distributed":
+        pytest.importorskip("distributed")
+    module = getattr(maboost, name)
+    others = {"online", "steps"} if name == "mirror" else set()
+    assert set(dir(module)) == set(module.__all__) | others
+    assert all(getattr(module, public) is not None for public in module.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         maboost.nothing  # noqa: B018

@@ -57,11 +57,15 @@ _MODULE_OF = {  # the module of each public name but the classifiers, imported w
     "write_report": "maboost.report",
 }
 _MODULES = (
+    "boosting",
     "certification",
+    "comm",
     "data",
     "distributed",
     "ensembles",
     "estimators",
+    "learners",
+    "mirror",
     "noise",
     "plot",
     "testing",

@@ -3,3 +3,7 @@
 from maboost.runtime.communicator import Communicator, SerialCommunicator, reproducible_sum
 
 __all__ = ["Communicator", "SerialCommunicator", "reproducible_sum"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -44,7 +44,7 @@ def test_a_frame_has_the_columns_in_order():
 
 def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="needs pandas: pip install pandas"):
+    with pytest.raises(ImportError, match="needs pandas: run pip install pandas"):
         History().to_frame()
 
 

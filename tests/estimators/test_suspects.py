@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -229,6 +230,30 @@ def test_many_rows_are_not_kept(monkeypatch):
     assert model.suspect_labels()["probability_wrong"].isna().all()
     with pytest.raises(ValueError, match="cv=5 needs the training rows"):
         model.suspect_labels(cv=5)
+
+
+@pytest.mark.parametrize("cv", ["auto", None])
+@pytest.mark.parametrize("library", ["polars", "pyarrow", None])
+def test_without_pandas_there_is_another_frame_or_a_dict(library, cv, monkeypatch):
+    X, _, given = population(ONE_SIDED, rows=400)
+    names = np.array(["good", "bad"])
+    model = booster(flip_rates={"bad": 0.4}).fit(X, names[given])
+    expected = model.suspect_labels(cv=cv)
+    kind = dict
+    if library is not None:
+        module = pytest.importorskip(library)
+        kind = module.DataFrame if library == "polars" else module.Table
+    for name in {"pandas", "polars", "pyarrow"} - {library}:
+        monkeypatch.setitem(sys.modules, name, None)
+    table = model.suspect_labels(cv=cv)
+    assert isinstance(table, kind)
+    columns = (
+        list(table) if library is None else list(getattr(table, "column_names", table.columns))
+    )
+    assert columns == ["row", *COLUMNS]
+    np.testing.assert_array_equal(np.asarray(table["row"]), expected.index)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(np.asarray(table[name]), expected[name])
 
 
 def test_rows_on_disk_fall_back_to_the_margins_of_the_fit(tmp_path):

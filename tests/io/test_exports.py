@@ -420,7 +420,7 @@ def test_missing_extra(method, package, monkeypatch):
     X, y = rows(100, 2)
     model = MABoostClassifier(n_estimators=2).fit(X, y)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"pip install 'maboost\[{package}\]'"):
+    with pytest.raises(ImportError, match=rf"pip install '\.\[{package}\]'"):
         getattr(model, method)()
 
 

@@ -97,7 +97,7 @@ class TestEvery:
     def test_missing_matplotlib_names_the_extra(self, display, combined, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(ImportError, match=r"pip install 'maboost\[plot\]'"):
+        with pytest.raises(ImportError, match=r"pip install '\.\[plot\]'"):
             drawn(display, combined)
 
     def test_draws_on_the_axes_given(self, display, combined):

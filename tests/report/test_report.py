@@ -614,8 +614,14 @@ def test_wrong_arguments(tmp_path, smooth, rows, message):
 
 def test_a_missing_extra_is_named(tmp_path, smooth, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install 'maboost\[report\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[report\]'"):
         write_report(smooth, tmp_path / "r.html")
+
+
+def test_without_pandas_the_table_of_suspects_is_left_out(tmp_path, smooth, monkeypatch):
+    monkeypatch.setattr(type(smooth), "_suspects", lambda *_, **__: {"row": np.arange(3)})
+    html = write_report(smooth, tmp_path / "r.html").read_text()
+    assert "The table of suspect labels needs pandas" in html
 
 
 def test_importing_maboost_does_not_import_the_report():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.base import Hypothesis
+from maboost.runtime.optional_packages import missing_package
 
 __all__ = ["History", "Record", "Round", "Rounds"]
 
@@ -146,7 +147,7 @@ class History:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError("history_.to_frame() needs pandas: pip install pandas") from error
+            raise ImportError(missing_package("history_.to_frame()", "pandas")) from error
         return pd.DataFrame({name: self[name] for name in self.columns})
 
     def __repr__(self) -> str:

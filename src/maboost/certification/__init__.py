@@ -4,3 +4,7 @@ from maboost.certification.fresh_rows import certify
 from maboost.certification.result import Certification, CertifiedError
 
 __all__ = ["Certification", "CertifiedError", "certify"]
+
+
+def __dir__() -> list[str]:
+    return __all__

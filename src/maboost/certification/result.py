@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN
 from typing import Any
 
 from maboost.boosting.rounding import rounded
+from maboost.runtime.optional_packages import missing_package
 from maboost.runtime.text import escaped
 
 __all__ = ["Certification", "CertifiedError"]
@@ -158,8 +159,10 @@ class Certification:
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with a row for each error, and the fields of :class:`CertifiedError`."""
-        import pandas as pd
-
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(missing_package("Certification.to_frame()", "pandas")) from error
         fields = ("kind", "name", "rows", "estimate", "lower", "upper", "limit", "status", "rows_to_decide")  # fmt: skip
         columns = {name: [getattr(e, name) for e in self.errors] for name in fields}
         frame = pd.DataFrame(columns)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from maboost.runtime.optional_packages import missing_package
+
 try:
     import click
     import pyarrow  # noqa: F401
     import rich  # noqa: F401
 except ImportError as error:  # pragma: no cover
-    raise SystemExit(
-        f"maboost's command line needs {error.name}: pip install 'maboost[cli]'"
-    ) from error
+    raise SystemExit(missing_package("maboost's command line", str(error.name), "cli")) from error
 
 import maboost
 from maboost.cli.certifying import certify

@@ -5,3 +5,7 @@ from maboost.data.parquet import OnDisk
 from maboost.data.weights import InertRowsWarning
 
 __all__ = ["InertRowsWarning", "OnDisk", "RareCategoriesWarning"]
+
+
+def __dir__() -> list[str]:
+    return __all__

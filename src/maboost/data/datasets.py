@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.data.files import TableError
+from maboost.runtime.optional_packages import missing_package
 
 __all__ = [
     "absolute",
@@ -28,7 +29,7 @@ def opened(paths: str | Path | Sequence[str | Path]) -> Any:
     try:
         import pyarrow.dataset as ds
     except ImportError as error:
-        raise ImportError("rows on disk need pyarrow: pip install pyarrow") from error
+        raise ImportError(missing_package("a fit on disk", "pyarrow", "parquet")) from error
 
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     alone = given[0] is paths

@@ -2,7 +2,7 @@
 
 Every worker runs the ordinary training loop on the rows it holds. Global quantities (a sum, a maximum, a
 histogram) go through :class:`maboost.distributed.collective.CollectiveCommunicator`. The model has the same
-bits as on one machine, for any number of workers and any partitioning. Needs ``maboost[dask]``.
+bits as on one machine, for any number of workers and any partitioning. Needs the extra ``dask``.
 
 Each booster has a class here, named after it: ``DaskMABoostClassifier`` is ``MABoostClassifier`` on Dask.
 
@@ -27,4 +27,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

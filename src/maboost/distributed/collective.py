@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.runtime.communicator import Reduction
+from maboost.runtime.optional_packages import missing_package
 
 try:
     from xgboost import collective
     from xgboost.core import XGBoostError
     from xgboost.tracker import RabitTracker
 except ImportError as error:  # pragma: no cover
-    raise ImportError("maboost.distributed needs xgboost: pip install 'maboost[dask]'") from error
+    raise ImportError(missing_package("maboost.distributed", "xgboost", "dask")) from error
 
 __all__ = [
     "CollectiveCommunicator",

@@ -18,13 +18,14 @@ from maboost.distributed.launch import fit_on_workers, loaded
 from maboost.distributed.parts import is_collection, parts_of
 from maboost.estimators import BOOSTERS
 from maboost.mirror.domains import SourceCapped
+from maboost.runtime.optional_packages import missing_package
 
 try:
     import dask.array as da
     from dask import delayed
     from distributed import Client, default_client
 except ImportError as error:  # pragma: no cover
-    raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
+    raise ImportError(missing_package("maboost.distributed", "dask", "dask")) from error
 
 __all__ = ["CLASSIFIERS"]
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maboost.runtime.optional_packages import missing_package
+
 try:
     import dask.array as da
     from dask import config, delayed
     from dask.delayed import Delayed
 except ImportError as error:  # pragma: no cover
-    raise ImportError("maboost.distributed needs dask: pip install 'maboost[dask]'") from error
+    raise ImportError(missing_package("maboost.distributed", "dask", "dask")) from error
 
 __all__ = ["blank", "divided", "is_collection", "lengths_of", "parts_of", "recut", "together"]
 

@@ -4,3 +4,7 @@ from maboost.ensembles.margin_certificate import margin_certificate
 from maboost.ensembles.reweight import ReweightedClassifier, reweight
 
 __all__ = ["ReweightedClassifier", "margin_certificate", "reweight"]
+
+
+def __dir__() -> list[str]:
+    return __all__

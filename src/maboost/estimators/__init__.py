@@ -29,3 +29,7 @@ BOOSTERS: dict[str, type] = {
     "margin": MarginBoostClassifier,
     "combined": CombinedBoostClassifier,
 }
+
+
+def __dir__() -> list[str]:
+    return __all__

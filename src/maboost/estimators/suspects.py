@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,8 @@ class Suspicion:
             predicted_label=classes[self.predicted],
             mean_weight=weight[kept],
         )
-        frame.attrs |= {
+        if hasattr(frame, "attrs"):  # a frame of pandas
+            frame.attrs |= {
             "expected_wrong": self.expected, "interval": self.interval, "summary": self.summary(),
             "folds": self.folds,
         }  # fmt: skip
@@ -263,11 +265,25 @@ def mean_of_own(q: Array, given: NDArray[np.intp]) -> Array:
 
 
 def _frame(rows: NDArray[np.intp], index: Any, **columns: Any) -> Any:
-    """Return a data frame, the most suspicious row first; `index` is the index of the user's rows, or None."""
+    """Return a data frame, the most suspicious row first; `index` is the index of the user's rows, or None.
+
+    Without pandas it is a frame of polars or pyarrow with a column `row`, or else a dict of arrays.
+    """
+    order = np.argsort(columns["label_quality"], kind="stable")
+    rows, columns = rows[order], {name: values[order] for name, values in columns.items()}
     try:
         import pandas as pd
-    except ImportError as error:
-        raise ImportError("suspect_labels() needs pandas: pip install pandas") from error
+    except ImportError:
+        return _without_pandas({"row": rows, **columns})
     labels = pd.Index(rows, name="row") if index is None else index[rows]
-    frame = pd.DataFrame(columns, index=labels)
-    return frame.sort_values("label_quality", kind="stable")
+    return pd.DataFrame(columns, index=labels)
+
+
+def _without_pandas(columns: dict[str, Any]) -> Any:
+    """Return a frame of the first library that is installed, or the columns."""
+    import narwhals.stable.v2 as nw
+
+    for library in ("polars", "pyarrow"):
+        if find_spec(library) is not None:
+            return nw.from_dict(columns, backend=library).to_native()
+    return columns

@@ -248,7 +248,8 @@ class Voting(Explaining):
         -------
         DataFrame
             The most suspicious row first, with the index of X if that is a pandas frame, and otherwise the
-            position of the row:
+            position of the row. Without pandas it is a frame of polars, a table of pyarrow or a dict of arrays,
+            whichever is installed first, with a column `row` and without ``attrs``. The other columns:
 
             - `is_label_issue`: the label is more probably wrong than right;
             - `label_quality`: 0 to 1, low is suspicious; the order of the rows;

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from maboost.io.scalar_trees import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
 from maboost.learners.tree.contributions import cover_of
+from maboost.runtime.optional_packages import missing_package
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -71,9 +72,7 @@ def to_lightgbm(model: Any) -> Booster:
     try:
         import lightgbm
     except ImportError as error:
-        raise ImportError(
-            "to_lightgbm() needs lightgbm: pip install 'maboost[lightgbm]'"
-        ) from error
+        raise ImportError(missing_package("to_lightgbm()", "lightgbm", "lightgbm")) from error
     return lightgbm.Booster(model_str=lightgbm_text(model))
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maboost.io.scalar_trees import Part, parts_by_round, refuse_noise
 from maboost.learners.tree.binning import levels_of
+from maboost.runtime.optional_packages import missing_package
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -76,7 +77,7 @@ def to_onnx(model: Any, dtype: Literal["float64", "float32"] = "float64") -> Mod
         import onnx
         from onnx import TensorProto, helper
     except ImportError as error:
-        raise ImportError("to_onnx() needs onnx: pip install 'maboost[onnx]'") from error
+        raise ImportError(missing_package("to_onnx()", "onnx", "onnx")) from error
     rounds = parts_by_round(model, "to_onnx()")
     refuse_noise(model, "to_onnx()")
     labels = _labels(model.classes_)

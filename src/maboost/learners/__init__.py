@@ -12,3 +12,7 @@ __all__ = [
     "ResamplingWarning",
     "WeakLearner",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -41,3 +41,7 @@ __all__ = [
     "project",
     "project_generic",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "online", "steps"]

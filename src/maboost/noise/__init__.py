@@ -25,3 +25,7 @@ __all__ = [
     "probability_wrong",
     "transition_matrix",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

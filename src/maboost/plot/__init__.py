@@ -1,6 +1,6 @@
 """Plots of a fitted booster, one call each, in the style of scikit-learn's displays.
 
-Needs matplotlib: ``pip install 'maboost[plot]'``.
+Needs matplotlib, of the extra ``plot``.
 """
 
 from maboost.plot.bound_display import BoundDisplay
@@ -22,3 +22,7 @@ __all__ = [
     "SuspectLabelsDisplay",
     "plot_tree",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

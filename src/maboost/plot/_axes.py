@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maboost.runtime.optional_packages import missing_package
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -55,7 +57,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("maboost.plot needs matplotlib: pip install 'maboost[plot]'") from error
+        raise ImportError(missing_package("maboost.plot", "matplotlib", "plot")) from error
     return plt
 
 

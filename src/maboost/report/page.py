@@ -13,6 +13,7 @@ from maboost._version import __version__
 from maboost.report import metric_sections, round_sections, row_sections, sections, summary
 from maboost.report.blocks import Section
 from maboost.report.subject import Subject
+from maboost.runtime.optional_packages import missing_package
 
 __all__ = ["page"]
 
@@ -72,7 +73,7 @@ def _environment() -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ImportError("the report needs jinja2: pip install 'maboost[report]'") from error
+        raise ImportError(missing_package("the report", "jinja2", "report")) from error
     environment = Environment(
         loader=PackageLoader("maboost.report"),
         autoescape=True,

@@ -17,6 +17,7 @@ from maboost.data.parquet import refuse_stored
 from maboost.data.weights import row_weights
 from maboost.report.metrics import Metrics, metrics
 from maboost.report.table_views import TableView, table_view
+from maboost.runtime.optional_packages import missing_package
 
 __all__ = ["LabelledRows", "Subject", "TestRows", "fitted_booster"]
 
@@ -28,7 +29,7 @@ _NO_EVIDENCE = (
     "Which labels look wrong is known to the model that was fitted. A loaded model, or one cut after "
     "a round, does not remember its training rows: write the report from the fitted model."
 )
-_NO_PANDAS = "The suspect labels need pandas: `pip install pandas`."
+_NO_PANDAS = missing_package("The table of suspect labels", "pandas") + "."
 _NO_IMPORTANCES = (
     "The estimators of this model do not say how much they use each feature. Trees do, such as "
     "`HistTreeClassifier`."
@@ -120,11 +121,12 @@ class Subject:
         if not len(self.model.history_):
             return None, _NO_ROUNDS
         try:
-            return self.model._suspects("auto", by_position=True), ""
+            table = self.model._suspects("auto", by_position=True)
         except AttributeError:
             return None, _NO_EVIDENCE
-        except ImportError:
+        if not hasattr(table, "attrs"):  # pandas is not installed
             return None, _NO_PANDAS
+        return table, ""
 
     @property
     def suspects(self) -> Any:

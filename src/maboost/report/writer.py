@@ -47,7 +47,7 @@ def write_report(
     """Write the fitted booster, its errors and its certificates as one HTML file.
 
     The file is self-contained: it loads no fonts and no scripts from elsewhere. It has the same
-    bytes for the same model, rows and versions. Needs jinja2: ``pip install 'maboost[report]'``.
+    bytes for the same model, rows and versions. Needs jinja2, of the extra ``report``.
 
     Parameters
     ----------

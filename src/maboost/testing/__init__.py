@@ -8,3 +8,7 @@ from maboost.testing.geometry import check_domain, check_regularizer
 from maboost.testing.learners import check_learner
 
 __all__ = ["check_booster", "check_domain", "check_learner", "check_regularizer"]
+
+
+def __dir__() -> list[str]:
+    return __all__
