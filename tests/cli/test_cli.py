@@ -517,11 +517,9 @@ def test_a_target_that_is_no_class(folder):
 
 
 def test_a_column_that_is_not_numeric(tmp_path):
-    dates = pd.date_range("2020-01-01", periods=20)
-    pd.DataFrame({"when": dates, "x": range(20), "y": [0, 1] * 10}).to_parquet(
-        tmp_path / "d.parquet"
-    )
-    refused("or leave it out by --drop when", "train", tmp_path / "d.parquet")
+    columns = {"list": [[1.0]] * 20, "x": range(20), "y": [0, 1] * 10}
+    pd.DataFrame(columns).to_parquet(tmp_path / "d.parquet")
+    refused("or leave it out by --drop list", "train", tmp_path / "d.parquet")
     (tmp_path / "w.csv").write_text("x,w,y\n1,a,0\n2,b,1\n3,c,0\n")
     refused("not a column of numbers", "train", tmp_path / "w.csv", "--weight-column", "w")
 
@@ -545,7 +543,8 @@ def test_huge_cardinality(tmp_path):
         "train", tmp_path / "ids.csv", "--rounds", 2, "--max-depth", 3, "--quiet", "--valid", 0
     )
     assert done.returncode == 0
-    (notice,) = [line for line in done.stderr.splitlines() if line.startswith("maboost:")]
+    first, notice = [line for line in done.stderr.splitlines() if line.startswith("maboost:")]
+    assert first.startswith("maboost: column 'id' looks like an identifier (a different value in")
     assert notice.startswith("maboost: more categories than 255: column 'id' has 600 categories")
     assert notice.endswith("or --drop a column that identifies rows")
     assert run("train", tmp_path / "ids.csv", "--drop", "id", "--rounds", 2).returncode == 0
@@ -554,7 +553,7 @@ def test_huge_cardinality(tmp_path):
 def test_a_missing_label(tmp_path):
     (tmp_path / "y.csv").write_text("x,y\n1,a\n2,\n3,b\n")
     refused(
-        "the target 'y' is missing in 1 of 3 rows: leave those rows out (in CSV files no class can be called NA",
+        "the target 'y' is missing in 1 of 3 rows: leave those rows out, or say --skip-unlabelled (in CSV files no",
         "train",
         tmp_path / "y.csv",
     )

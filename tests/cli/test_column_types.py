@@ -54,14 +54,11 @@ def test_decimal_commas_are_read_by_every_command(tmp_path):
     assert predicted(model, data, "--decimal", ",") == labels
     assert evaluated(model, data, "--decimal", ",")["error"] == 0.0
     points = written(tmp_path / "us.csv", "x;label", ["1.5;a"])
-    refused(
-        "holds '1.5', which is not a number with --decimal ,",
-        "predict",
-        model,
-        points,
-        "--decimal",
-        ",",
-    )
+    message = "column 'x' holds numbers with points ('1.5'): say --decimal ."
+    refused(message, "predict", model, points, "--decimal", ",")
+    words = written(tmp_path / "words.csv", "x;label", ["1,5;a", "much;a"])
+    message = "holds 'much', which is not a number with --decimal ,"
+    refused(message, "predict", model, words, "--decimal", ",")
 
 
 # ---------------------------------------------------------------------------- the types of the training
@@ -423,10 +420,9 @@ def test_a_column_without_any_value_is_missing_values(tmp_path):
     assert len(predicted(trained(tmp_path, data), data)) == 20
 
 
-def test_dates_are_refused(tmp_path):
+def test_dates_are_no_classes(tmp_path):
     rows = [f"{i},2020-01-{i + 1:02},{i % 2}" for i in range(20)]
     data = written(tmp_path / "d.csv", "x,when,label", rows)
-    refused("or leave it out by --drop when", "train", data)
     refused("the target 'when' holds date32[day]", "train", data, "--target", "when")
 
 
@@ -491,11 +487,11 @@ def test_a_file_that_is_no_text(codes, tmp_path, suffix):
 
 
 def test_a_separator_that_is_not_known(tmp_path):
-    data = written(tmp_path / "t.csv", "x|label", ["1|a", "2|b"])
+    data = written(tmp_path / "t.csv", "x^label", ["1^a", "2^b"])
     message = (
-        "no column is left to learn from: the columns are x|label, and the target is 'x|label'. "
+        "no column is left to learn from: the columns are x^label, and the target is 'x^label'. "
     )
-    refused(message + "Columns are separated by commas, semicolons or tabs", "train", data)
+    refused(message + "If the cells are not separated by commas, semicolons, tabs", "train", data)
 
 
 def test_names_with_spaces_at_their_ends_are_quoted(tmp_path):

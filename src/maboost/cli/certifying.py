@@ -13,7 +13,6 @@ import numpy as np
 import maboost
 from maboost.certification import Certification, CertifiedError
 from maboost.cli.console import (
-    decimal_option,
     is_number,
     json_value,
     print_lines,
@@ -21,7 +20,13 @@ from maboost.cli.console import (
     shortened,
 )
 from maboost.cli.model_commands import labelled_rows, model_and_columns
-from maboost.data.files import TableError
+from maboost.cli.reading_options import (
+    ReadOptions,
+    reading_options,
+    rows_source,
+    skip_unlabelled_option,
+)
+from maboost.data.files import Source, TableError
 
 __all__ = ["certification_json", "certify", "certify_with_notes", "group_names"]
 
@@ -30,7 +35,7 @@ VIOLATED = 1
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=rows_source)
 @click.option(
     "--target",
     help="Column of labels. [default: the column that holds the classes]",
@@ -59,20 +64,21 @@ VIOLATED = 1
     "labels. Holds in all groups. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@decimal_option
+@skip_unlabelled_option
+@reading_options
 @report_errors
 def certify(
     model: Path,
-    data: Path,
+    data: Source,
     target: str | None,
     confidence: float,
     group: str | None,
     limits: tuple[str, ...],
     flip_rates: tuple[str, ...],
     as_json: bool,
-    decimal: str,
+    **reading: Any,
 ) -> None:
-    """Bound the error of MODEL by the fresh labelled rows of DATA (CSV or Parquet).
+    """Bound the error of MODEL by the fresh labelled rows of DATA (CSV or Parquet, or - for standard input).
 
     The rows must not have been used to train, stop or choose MODEL. The exit code is 1 if a limit is violated,
     and 0 if all are met or open.
@@ -81,7 +87,7 @@ def certify(
     if group is not None and group == target:
         raise TableError(f"column {group!r} cannot be both --group and --target")
     besides = () if group is None or group in trained.features else (group,)
-    table, _, y = labelled_rows(trained, data, decimal, target, besides)
+    table, _, y = labelled_rows(trained, data, ReadOptions.of(reading), target, besides)
     groups = None if group is None else group_names("--group", group, table.column(group))
     classes = fitted.classes_.tolist()
     known = [] if groups is None else sorted(set(groups.tolist()))

@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maboost.cli.column_checks import (
+    DATES,
+    NUMBERS,
+    TEXT,
+    YES_NO,
+    Problems,
+    check_decimal_sign,
+    check_finite,
+    first_that_is_no_number,
+    kind_of,
+    with_numbers,
+)
 from maboost.cli.console import is_number, shortened
-from maboost.data.files import TableError, read_table
+from maboost.cli.dates import base_of, with_parts
+from maboost.cli.reading_options import ReadOptions
+from maboost.data.files import Source, TableError, read_table
+from maboost.data.frames import time_kind
 
-__all__ = [
-    "NUMBERS",
-    "TEXT",
-    "YES_NO",
-    "TrainedColumns",
-    "check_finite",
-    "kind_of",
-    "numbers_as_text",
-]
+__all__ = ["TrainedColumns", "numbers_as_text"]
 
-YES_NO, NUMBERS, TEXT = "yes/no", "numbers", "categories"
 _OF_NUMBERS = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?(e[+-]\d+)?|true|false")
 
 
-def kind_of(type: Any) -> str:
-    """Return the kind of an Arrow type for a model, in a word; the type itself if models do not support it."""
-    import pyarrow.types as t
-
-    if t.is_boolean(type):
-        return YES_NO
-    if t.is_integer(type) or t.is_floating(type) or t.is_decimal(type):
-        return NUMBERS
-    text = t.is_string(type) or t.is_large_string(type) or t.is_string_view(type)
-    if text or t.is_dictionary(type):
-        return TEXT
-    return str(type)
-
-
 def numbers_as_text(
-    path: str | Path, table: Any, names: Container[str], decimal: str, some_are_codes: bool = False
+    path: Source, table: Any, names: Container[str], decimal: str, some_are_codes: bool = False
 ) -> Any:
     """Return a table in which some columns, if they hold numbers or yes/no, become text: 7 and 7.0 are "7".
 
@@ -116,18 +108,6 @@ def _are_numbers(values: Iterable[Any]) -> bool:
     return all(v is None or (isinstance(v, str) and _OF_NUMBERS.fullmatch(v)) for v in values)
 
 
-def check_finite(path: str | Path, name: str, column: Any) -> None:
-    """Refuse a column with infinite numbers, which no model supports."""
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
-    if t.is_floating(column.type) and (count := pc.sum(pc.is_inf(column)).as_py()):
-        raise TableError(
-            f"{path}: column {name!r} is infinite in {count} of {len(column)} rows: give numbers there, "
-            "or leave the cells empty"
-        )
-
-
 @dataclass(frozen=True)
 class TrainedColumns:
     """The features and labels of a training.
@@ -137,6 +117,8 @@ class TrainedColumns:
     features : list of str
     text : dict
         The features that were text, and their categories. Categories that were not text are in no CSV file.
+    dates : set of str
+        The features that were dates or times.
     numbers : set of str
         The features that were numbers or yes/no.
     classes : array
@@ -144,6 +126,7 @@ class TrainedColumns:
 
     features: list[str]
     text: dict[str, set[Any]]
+    dates: set[str]
     numbers: set[str]
     classes: NDArray[Any]
 
@@ -152,67 +135,94 @@ class TrainedColumns:
         """Return the columns of a fitted model that has column names."""
         names, categories = list(model.feature_names_in_), model._codes.categories
         text = {n: set(c) for n, c in categories.items() if all(isinstance(v, str) for v in c)}
-        return cls(names, text, set(names) - set(categories), model.classes_)
+        dates = {n for n in names if time_kind((model._codes.dtypes or {}).get(n, ""))}
+        return cls(names, text, dates, set(names) - set(categories) - dates, model.classes_)
 
     @classmethod
     def of_rows(cls, X: Any, y: NDArray[Any]) -> TrainedColumns:
         """Return the columns of a table for training."""
         names = [field.name for field in X.schema if kind_of(field.type) == TEXT]
         text = {name: set(X.column(name).unique().to_pylist()) - {None} for name in names}
-        return cls(X.column_names, text, set(X.column_names) - set(names), np.unique(y))
+        dates = {field.name for field in X.schema if kind_of(field.type) == DATES}
+        numbers = set(X.column_names) - set(names) - dates
+        return cls(X.column_names, text, dates, numbers, np.unique(y))
 
     def read(
-        self, path: str | Path, decimal: str, target: str | None = None, text: Container[str] = ()
+        self,
+        path: Source,
+        options: ReadOptions,
+        target: str | None = None,
+        text: Container[str] = (),
     ) -> Any:
         """Return a file with these features, and with labels in `target` or in any other column.
 
-        Other columns named in `text` are read as text.
+        Other columns named in `text` are read as text. Parts of dates are taken from the column of dates.
         """
         labels_are_text = all(isinstance(label, str) for label in self.classes.tolist())
         features = set(self.features)
+        bases = {base_of(name) for name in features}
 
         def is_text(name: str) -> bool:
             if name in features:
                 return name in self.text
-            return name in text or (labels_are_text and target in (None, name))
+            if name in text or (labels_are_text and target == name):
+                return True
+            return labels_are_text and target is None and name not in bases
 
-        table = read_table(path, decimal, is_text)
+        decimal = options.decimal
+        table = read_table(path, decimal, is_text, options.separator)
+        table = with_numbers(path, table, options.numeric, decimal)
+        table = with_parts(table, self.features)
         present = set(table.column_names)
+        problems = Problems()
         missing = [name for name in self.features if name not in present]
         if missing:
-            raise TableError(
-                f"{path}: column {missing[0]!r} is missing, which the training had "
-                f"({len(missing)} missing in all)"
+            columns, are = ("column", "is") if len(missing) == 1 else ("columns", "are")
+            problems.found.append(
+                f"{path}: {columns} {shortened([repr(name) for name in missing])} {are} missing, which the "
+                "training had"
             )
         of_numbers = {name for name in self.text if _are_numbers(self.text[name])}
         table = numbers_as_text(path, table, of_numbers, decimal, some_are_codes=True)
         for name in self.features:
-            self._check(path, name, table.column(name), decimal)
+            if name in present:
+                with problems.collected():
+                    self._check(path, name, table.column(name), decimal)
+        problems.check()
         return table
 
-    def _check(self, path: str | Path, name: str, column: Any, decimal: str) -> None:
+    def _check(self, path: Source, name: str, column: Any, decimal: str) -> None:
         """Refuse a column of another kind than in the training."""
         if column.null_count == len(column):
             return
         check_finite(path, name, column)
         kind = kind_of(column.type)
         if name in self.numbers and kind not in (YES_NO, NUMBERS):
-            for value in column.to_pylist() if kind == TEXT else []:
-                if value is not None and not _is_number(str(value), decimal):
-                    sign = "" if decimal == "." else f" with --decimal {decimal}"
-                    raise TableError(
-                        f"{path}: column {name!r} holds {value!r}, which is not a number{sign}, but was in "
-                        "the training: correct it, or leave the cell empty"
-                    )
+            if kind == TEXT:
+                check_decimal_sign(path, name, column, decimal)
+            strange = first_that_is_no_number(column, decimal) if kind == TEXT else None
+            if strange is None:
+                raise TableError(
+                    f"{path}: column {name!r} holds {column.type}, where it was numbers in the training"
+                )
+            row, cell, count = strange
+            sign = "" if decimal == "." else f" with --decimal {decimal}"
             raise TableError(
-                f"{path}: column {name!r} holds {column.type}, where it was numbers in the training"
+                f"{path}: column {name!r} holds {cell!r}, which is not a number{sign}, but was in the training "
+                f"(row {row}, counted from 0; {count} such cells in all): correct it, leave the cell empty, or say "
+                f"--numeric {shlex.quote(name)} to read such cells as missing"
+            )
+        if name in self.dates and kind != DATES:
+            raise TableError(
+                f"{path}: column {name!r} holds {_first_that_is_no_date(column)}, where it was dates or times in "
+                "the training"
             )
         if name in self.text and kind != TEXT:
             raise TableError(
                 f"{path}: column {name!r} holds {column.type}, where it was text in the training"
             )
 
-    def labels(self, path: str | Path, name: str, column: Any) -> NDArray[Any]:
+    def labels(self, path: Source, name: str, column: Any) -> NDArray[Any]:
         """Return a column of true labels as classes."""
         if column.null_count:
             raise TableError(
@@ -241,6 +251,13 @@ class TrainedColumns:
         return isinstance(value, str) and is_number(value) and float(value) in self.classes.tolist()
 
 
-def _is_number(text: str, decimal: str) -> bool:
-    """Return whether text is a number with this decimal sign."""
-    return is_number(text.replace(decimal, ".")) and (decimal == "." or "." not in text)
+def _first_that_is_no_date(column: Any) -> str:
+    """Return the first cell of a column of text that is neither a date nor a time; the type of any other column."""
+    import pyarrow as pa
+
+    for value in column.unique().drop_null().to_pylist() if kind_of(column.type) == TEXT else []:
+        try:
+            pa.array([str(value)]).cast(pa.timestamp("ns"))
+        except pa.ArrowException:
+            return repr(value)
+    return str(column.type)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from maboost.data.files import TableError
+from maboost.data.files import Source, TableError
 from maboost.estimators.progress import showing
 from maboost.runtime.text import escaped
 
@@ -31,7 +31,6 @@ __all__ = [
     "check_columns",
     "check_different_files",
     "check_writable",
-    "decimal_option",
     "find_target",
     "is_number",
     "json_value",
@@ -46,15 +45,6 @@ __all__ = [
 TARGETS = ("target", "label", "class", "y", "outcome")
 INTERRUPTED = 130
 _ANY_WIDTH = 1_000_000
-
-decimal_option = click.option(
-    "--decimal",
-    type=click.Choice([".", ","]),
-    default=".",
-    show_default=True,
-    help="Decimal sign of numbers in CSV files.",
-)
-
 
 safe_csv_option = click.option(
     "--safe-csv",
@@ -78,19 +68,23 @@ def _console(stream: Any) -> Console:
 
 
 class InputError(click.ClickException):
-    """An error in the input: one line, exit code 2."""
+    """An error in the input: a line for each problem, exit code 2."""
 
     exit_code = 2
 
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
     def show(self, file: Any = None) -> None:
-        print_lines(f"maboost: {self.format_message()}", err=True)
+        print_lines(*(f"maboost: {problem}" for problem in self.problems), err=True)
 
 
 @contextmanager
-def reading(path: str | Path, quiet: bool = False) -> Iterator[None]:
+def reading(path: Source, quiet: bool = False) -> Iterator[None]:
     """Show on a terminal that a file is read; elsewhere an error is the only line on stderr."""
     with showing(0 if quiet or not sys.stderr.isatty() else 1) as shown:
-        shown.phase(f"reading {Path(path).name}")
+        shown.phase(f"reading {path.name}")
         yield
 
 
@@ -105,7 +99,8 @@ def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except (ValueError, OSError, MemoryError, ImportError) as error:
-            raise InputError(" ".join(str(error).split())) from error
+            problems = error.problems if isinstance(error, TableError) else (str(error),)
+            raise InputError(*(" ".join(problem.split()) for problem in problems)) from error
         except KeyboardInterrupt:
             print_lines(
                 "maboost: interrupted before the first round; nothing was written", err=True
@@ -126,9 +121,11 @@ def check_writable(path: Path | None, option: str) -> None:
         raise TableError(f"{option} {path}: cannot be written")
 
 
-def check_different_files(read: dict[str, Path | None], written: dict[str, Path | None]) -> None:
+def check_different_files(read: dict[str, Source | None], written: dict[str, Path | None]) -> None:
     """Refuse to overwrite a file that is read, and to write two outputs to one file."""
-    known = {path.resolve(): name for name, path in read.items() if path is not None}
+    known: dict[Source, str] = {
+        path.resolve(): name for name, path in read.items() if path is not None
+    }
     for option, path in written.items():
         if path is not None and (other := known.setdefault(path.resolve(), option)) != option:
             raise TableError(f"{option} {path} is the file of {other}: give another path")
@@ -136,9 +133,11 @@ def check_different_files(read: dict[str, Path | None], written: dict[str, Path 
 
 def check_columns(asked: Iterable[str], names: list[str]) -> None:
     """Refuse names of columns that a table does not have."""
-    for name in asked:
-        if name not in names:
-            raise TableError(f"there is no column {name!r}; there are {shortened(names)}")
+    missing = [name for name in dict.fromkeys(asked) if name not in names]
+    if missing:
+        raise TableError(
+            f"there is no column {', '.join(map(repr, missing))}; there are {shortened(names)}"
+        )
 
 
 def find_target(names: list[str], asked: str | None) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import click
 import numpy as np
 
 from maboost.cli.console import (
-    decimal_option,
     json_value,
     print_lines,
     print_table,
@@ -19,8 +18,14 @@ from maboost.cli.console import (
     shortened,
 )
 from maboost.cli.model_commands import labelled_rows, model_and_columns
+from maboost.cli.reading_options import (
+    ReadOptions,
+    reading_options,
+    rows_source,
+    skip_unlabelled_option,
+)
 from maboost.cli.row_values import as_numbers
-from maboost.data.files import TableError
+from maboost.data.files import Source, TableError
 from maboost.data.holdout import held_out
 from maboost.report.formats import number, percent
 from maboost.report.metrics import (
@@ -62,7 +67,7 @@ class _Threshold:
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=rows_source)
 @click.option(
     "--target",
     help="Column of true labels. [default: the column that holds the classes]",
@@ -90,31 +95,33 @@ class _Threshold:
     help="The class of --threshold and --metric. [default: the second in sorted order]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the curves.")
-@decimal_option
+@skip_unlabelled_option
+@reading_options
 @report_errors
 def evaluate(
     model: Path,
-    data: Path,
+    data: Source,
     target: str | None,
     threshold: float | None,
     metric: ThresholdMetric | None,
     threshold_rows: Path | None,
     positive: str | None,
     as_json: bool,
-    decimal: str,
+    **reading: Any,
 ) -> None:
-    """Measure MODEL on the labelled rows of DATA (CSV or Parquet)."""
+    """Measure MODEL on the labelled rows of DATA (CSV or Parquet, or - for standard input)."""
     _check_options(threshold, metric, threshold_rows, positive)
     if threshold_rows is not None and threshold_rows.resolve() == data.resolve():
         raise TableError(
             f"--threshold-rows {threshold_rows} has the rows that are measured: give other rows, or leave it out"
         )
+    options = ReadOptions.of(reading)
     fitted, trained = model_and_columns(model)
     classes = fitted.classes_.tolist()
     place = _positive(positive, classes, threshold is not None or metric is not None)
 
-    def read(path: Path) -> tuple[_Rows, str]:
-        table, name, y = labelled_rows(trained, path, decimal, target)
+    def read(path: Source) -> tuple[_Rows, str]:
+        table, name, y = labelled_rows(trained, path, options, target)
         X = table.select(trained.features)
         return _Rows(X, np.asarray(y), fitted.predict_proba(X)), name
 

@@ -1,4 +1,4 @@
-"""The rows that ``maboost train`` holds out to measure the error."""
+"""The rows of a table for training and for measuring the error: those with labels, and those held out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["HELD_OUT", "filtered", "held_out_share", "is_lumpy", "report_rows", "what_is_lost"]
+from maboost.cli.console import print_lines
+from maboost.data.files import Source, TableError
+
+__all__ = [
+    "HELD_OUT",
+    "filtered",
+    "held_out_share",
+    "is_lumpy",
+    "labelled",
+    "report_rows",
+    "what_is_lost",
+]
 
 HELD_OUT = 0.2
 _LUMPY = 1.5
@@ -46,6 +57,19 @@ def report_rows(fresh: dict[str, Any] | None) -> dict[str, Any]:
     if fresh is None or fresh["sample_weight"] is not None:
         return {}
     return {"X_test": fresh["X"], "y_test": fresh["y"]}
+
+
+def labelled(path: Source, table: Any, target: str) -> Any:
+    """Return which rows have a label, and print how many have none."""
+    has = table.column(target).is_valid().to_numpy()
+    if not has.any():
+        raise TableError(f"{path}: no row has a label in {target!r}")
+    if lost := len(has) - int(has.sum()):
+        print_lines(
+            f"maboost: {path}: {lost} of {len(has)} rows have no label in {target!r} and are left out",
+            err=True,
+        )
+    return has
 
 
 def filtered(table: Any, chosen: Any) -> Any:

@@ -10,19 +10,22 @@ from typing import Any
 import click
 
 import maboost
-from maboost.cli.columns import NUMBERS, TEXT, YES_NO, TrainedColumns, kind_of
+from maboost.cli.column_checks import NUMBERS, TEXT, YES_NO, kind_of
+from maboost.cli.columns import TrainedColumns
 from maboost.cli.console import (
     check_columns,
     check_different_files,
     check_writable,
-    decimal_option,
     json_value,
     print_lines,
     report_errors,
     safe_csv_option,
     shortened,
 )
+from maboost.cli.held_out_rows import filtered, labelled
+from maboost.cli.reading_options import ReadOptions, reading_options, rows_source
 from maboost.data.files import (
+    Source,
     TableError,
     check_safe_csv,
     is_parquet,
@@ -51,7 +54,7 @@ def _load(path: Path) -> Any:
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=rows_source)
 @click.option("--proba", is_flag=True, help="Add a column of probabilities for each class.")
 @click.option(
     "--keep",
@@ -65,26 +68,28 @@ def _load(path: Path) -> Any:
     help="CSV or Parquet file. [default: CSV to the terminal]",
 )
 @safe_csv_option
-@decimal_option
+@reading_options
 @report_errors
 def predict(
     model: Path,
-    data: Path,
+    data: Source,
     proba: bool,
     keep: tuple[str, ...],
     out: Path | None,
     safe_csv: bool,
-    decimal: str,
+    **reading: Any,
 ) -> None:
-    """Predict the rows of DATA (CSV or Parquet) with MODEL."""
+    """Predict the rows of DATA (CSV or Parquet, or - for standard input) with MODEL."""
     check_writable(out, "--out")
     if safe_csv and out is not None:
         check_safe_csv("--out", out)
     check_different_files({"the model": model, "the rows": data}, {"--out": out})
+    options = ReadOptions.of(reading)
     fitted, trained = model_and_columns(model)
-    table = trained.read(data, decimal, text=keep)
+    table = trained.read(data, options, text=keep)
     check_columns(keep, table.column_names)
-    kept = _kept(data, list(dict.fromkeys(keep)), as_text=out is None or not is_parquet(out))
+    as_text = out is None or not is_parquet(out)
+    kept = _kept(data, list(dict.fromkeys(keep)), as_text, options.separator)
     found = _predictions(fitted, table.select(trained.features), proba)
     for name in kept:
         if name in found:
@@ -98,11 +103,11 @@ def predict(
         write_table(kept | found, out, safe_csv)
 
 
-def _kept(data: Path, names: list[str], as_text: bool) -> dict[str, Any]:
+def _kept(data: Source, names: list[str], as_text: bool, separator: str | None) -> dict[str, Any]:
     """Return columns as they are in the file, to be written as text or to Parquet."""
     if not names:
         return {}
-    table = read_as_written(data, names)
+    table = read_as_written(data, names, separator)
     columns = dict(zip(table.column_names, table.columns, strict=True))
     return {n: _writable(n, c) for n, c in columns.items()} if as_text else columns
 
@@ -162,8 +167,8 @@ def _cell(text: str | None) -> str:
 
 def labelled_rows(
     trained: TrainedColumns,
-    data: Path,
-    decimal: str,
+    data: Source,
+    options: ReadOptions,
     target: str | None,
     besides: tuple[str, ...] = (),
 ) -> tuple[Any, str, Any]:
@@ -171,7 +176,7 @@ def labelled_rows(
 
     The columns `besides` are read as text and are not considered as labels.
     """
-    table = trained.read(data, decimal, target, text=besides)
+    table = trained.read(data, options, target, text=besides)
     check_columns(besides, table.column_names)
     known = {*trained.features, *besides}
     rest = table.select([name for name in table.column_names if name not in known])
@@ -179,18 +184,20 @@ def labelled_rows(
         raise TableError(
             f"{data}: has no column besides the features to compare with; add the labels"
         )
-    name = target or _labels_column(data, rest, trained)
+    name = target or _labels_column(data, rest, trained, options.skip_unlabelled)
     if name not in table.column_names:
         raise TableError(f"there is no column {name!r}; there are {shortened(rest.column_names)}")
+    if options.skip_unlabelled:
+        table = filtered(table, labelled(data, table, name))
     return table, name, trained.labels(data, name, table.column(name))
 
 
-def _labels_column(data: Path, rest: Any, trained: TrainedColumns) -> str:
-    """Return the one column that is not a feature and holds only the model's classes.
+def _labels_column(data: Source, rest: Any, trained: TrainedColumns, some_missing: bool) -> str:
+    """Return the one column that is not a feature and holds only the model's classes, some missing or not.
 
     If there is only one other column it may hold other values, about which the reader of the labels raises an error.
     """
-    known = set(trained.classes.tolist())
+    known = {*trained.classes.tolist(), *([None] if some_missing else [])}
     classes = shortened([str(label) for label in trained.classes.tolist()], 5)
     readable = [f.name for f in rest.schema if kind_of(f.type) in (YES_NO, NUMBERS, TEXT)]
     if rest.num_columns == 1:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from maboost.cli.columns import TEXT, kind_of
+from maboost.cli.column_checks import DATES, TEXT, kind_of
+from maboost.data.frames import as_floats, frame_columns
 
 __all__ = ["as_numbers"]
 
@@ -15,8 +16,11 @@ __all__ = ["as_numbers"]
 def as_numbers(table: Any) -> np.ndarray[Any, Any]:
     """Return columns as numbers that are equal if the values are; texts become their ranks in sorted order."""
     columns = []
-    for column in table.columns:
-        if kind_of(column.type) == TEXT:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if kind_of(column.type) == DATES:
+            ((_, times),) = frame_columns(table.select([name]))
+            columns.append(np.asarray(as_floats(name, times)))
+        elif kind_of(column.type) == TEXT:
             texts = column.to_pylist()
             places = {
                 text: i for i, text in enumerate(sorted(t for t in {*texts} if t is not None))

@@ -16,22 +16,24 @@ from maboost.certification import Certification
 from maboost.cli import checkpoint_options, class_weight_options, flip_rate_options
 from maboost.cli.certifying import certification_json, certify_with_notes
 from maboost.cli.classifier_options import booster, booster_name
-from maboost.cli.columns import (
+from maboost.cli.column_checks import (
+    DATES,
     NUMBERS,
     TEXT,
     YES_NO,
-    TrainedColumns,
-    check_finite,
+    Problems,
+    check_column,
+    identifiers,
     kind_of,
-    numbers_as_text,
+    with_numbers,
 )
+from maboost.cli.columns import TrainedColumns, numbers_as_text
 from maboost.cli.config_file import configured
 from maboost.cli.console import (
     INTERRUPTED,
     check_columns,
     check_different_files,
     check_writable,
-    decimal_option,
     find_target,
     is_number,
     print_lines,
@@ -40,21 +42,43 @@ from maboost.cli.console import (
     safe_csv_option,
     shortened,
 )
-from maboost.cli.held_out_rows import filtered, held_out_share, is_lumpy, report_rows, what_is_lost
+from maboost.cli.dates import with_all_parts
+from maboost.cli.held_out_rows import (
+    filtered,
+    held_out_share,
+    is_lumpy,
+    labelled,
+    report_rows,
+    what_is_lost,
+)
+from maboost.cli.reading_options import (
+    ReadOptions,
+    reading_options,
+    rows_source,
+    skip_unlabelled_option,
+)
 from maboost.cli.row_values import as_numbers
 from maboost.cli.training_summary import print_summary, summary
 from maboost.cli.words import in_options
 from maboost.data.datasets import index_columns
-from maboost.data.files import TableError, check_safe_csv, check_suffix, read_table, write_table
+from maboost.data.files import (
+    Source,
+    TableError,
+    check_safe_csv,
+    check_suffix,
+    read_table,
+    write_table,
+)
 from maboost.data.holdout import held_out
 from maboost.estimators import BOOSTERS
 from maboost.estimators.progress import display, showing
+from maboost.report.writer import check_report_name
 
 __all__ = ["train"]
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=rows_source)
 @click.option(
     "--target",
     help="Column to predict. [default: one called target, label, class, y or outcome; else the last]",
@@ -109,6 +133,19 @@ __all__ = ["train"]
     "--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."
 )
 @click.option(
+    "--drop-ids",
+    is_flag=True,
+    help="Leave out columns of text or whole numbers with a different value in every row, and an index without "
+    "a name.",
+)
+@click.option(
+    "--dates",
+    type=click.Choice(["seconds", "parts"]),
+    default="seconds",
+    show_default=True,
+    help="Read dates and times as seconds, or as year, month, weekday and hour.",
+)
+@click.option(
     "--rounds", type=int, help="Rounds at most. [default: 100, or 300 with early stopping]"
 )
 @click.option("--max-depth", type=int, help="Depth of the trees. [default: the booster's]")
@@ -129,7 +166,8 @@ __all__ = ["train"]
     help="Set this share of the rows aside for nothing but bounds of the error on fresh rows. [default: 0.2 "
     "without --valid]",
 )
-@decimal_option
+@reading_options
+@skip_unlabelled_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @click.option("--jobs", type=int, help="Threads. [default: all cores]")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the model there.")
@@ -160,8 +198,8 @@ __all__ = ["train"]
 )
 @click.pass_context
 @report_errors
-def train(context: click.Context, data: Path, config: Path | None, **options: Any) -> None:
-    """Train a booster on DATA (CSV or Parquet)."""
+def train(context: click.Context, data: Source, config: Path | None, **options: Any) -> None:
+    """Train a booster on DATA (CSV or Parquet, or - for standard input)."""
     if config is not None:
         options = configured(context, config, options)
     written = _written(options)
@@ -171,12 +209,15 @@ def train(context: click.Context, data: Path, config: Path | None, **options: An
     check_different_files(
         {"the rows": data, "--valid": _file(options["valid"]), "--config": config}, written
     )
+    if options["report"] is not None:
+        check_report_name(options["report"], "--report")
     model = booster(options)
     text = {options["domain_column"], *options["categorical"]}
     quiet = options["quiet"] or options["as_json"]
     model.set_params(verbose=0 if quiet else max((options["rounds"] or 100) // 10, 1))
+    how = ReadOptions.of(options)
     with reading(data, quiet):
-        table = read_table(data, options["decimal"], lambda name: name in text)
+        table = read_table(data, how.decimal, lambda name: name in text, how.separator)
         job = _Job(data, table, options)
         job.set_aside(options["seed"])
     classes = np.unique(job.y).tolist()
@@ -232,7 +273,7 @@ def _file(valid: str | None) -> Path | None:
 def _write(
     model: Any,
     job: _Job,
-    data: Path,
+    data: Source,
     options: dict[str, Any],
     certification: Certification | None,
 ) -> None:
@@ -262,8 +303,9 @@ def _write(
 class _Job:
     """A table and the options of its training."""
 
-    def __init__(self, data: Path, table: Any, options: dict[str, Any]) -> None:
+    def __init__(self, data: Source, table: Any, options: dict[str, Any]) -> None:
         self.options = options
+        self.reading = ReadOptions.of(options)
         self.roles = {
             role: options[f"{role}_column"]
             for role in ("weight", "domain")
@@ -272,27 +314,54 @@ class _Job:
         left_out = {*self.roles.values(), *options["drop"], *index_columns(table.schema)}
         categorical = options["categorical"]
         self.target, self.inferred = self._target(table.column_names, {*left_out, *categorical})
-        named = (self.target, *self.roles.values(), *options["drop"], *categorical)
+        named = (
+            self.target,
+            *self.roles.values(),
+            *options["drop"],
+            *categorical,
+            *options["numeric"],
+        )
         check_columns(named, table.column_names)
         self._check_categorical()
-        table = numbers_as_text(data, table, categorical, options["decimal"])
+        table = with_numbers(data, table, options["numeric"], self.reading.decimal)
+        self.table_rows = np.arange(table.num_rows)  # the rows of the table that are fitted
+        if options["skip_unlabelled"]:
+            has = labelled(data, table, self.target)
+            table, self.table_rows = filtered(table, has), self.table_rows[has]
         left_out.add(self.target)
+        if options["dates"] == "parts":
+            table = with_all_parts(table, left_out)
+        problems = Problems()
+        with problems.collected():
+            table = numbers_as_text(data, table, categorical, self.reading.decimal)
+        sound = []
+        for name in (name for name in table.column_names if name not in left_out):
+            with problems.collected():
+                check_column(
+                    data, name, table.column(name), self.reading.decimal, name in categorical
+                )
+                sound.append(name)
+        meant = {*categorical, *options["numeric"]}
+        ids = identifiers(table, [name for name in sound if name not in meant])
+        if options["drop_ids"]:
+            left_out |= ids.keys()
         self.features = [name for name in table.column_names if name not in left_out]
         if not self.features:
             raise TableError(
                 f"no column is left to learn from: the columns are {shortened(table.column_names)}, and the "
-                f"target is {self.target!r}. Columns are separated by commas, semicolons or tabs"
+                f"target is {self.target!r}. If the cells are not separated by commas, semicolons, tabs or bars, "
+                "say --sep CHARACTER"
             )
-        self.X, self.y = table.select(self.features), self._labels(table)
-        for field in self.X.schema:
-            if kind_of(field.type) not in (YES_NO, NUMBERS, TEXT):
-                raise TableError(
-                    f"column {field.name!r} holds {field.type}, which is neither a number nor text: turn it "
-                    f"into one of them, or leave it out by --drop {field.name}"
-                )
-            check_finite(data, field.name, self.X.column(field.name))
-        self.fit_options = self._fit_options(table)
-        self.table_rows = np.arange(table.num_rows)  # the rows of the table that are fitted
+        self.X = table.select(self.features)
+        with problems.collected():
+            self.y = self._labels(table)
+        self.fit_options: dict[str, Any] = {}
+        for role in self.roles:
+            with problems.collected():
+                self.fit_options |= self._role(role, table)
+        problems.check()
+        self._tell_identifiers(ids)
+        self.fit_options |= self._validation_rows()
         self.fresh: dict[str, Any] | None = None
         self.why_not_held_out = ""
 
@@ -330,7 +399,8 @@ class _Job:
             "groups": options["sample_domain"][out] if "sample_domain" in options else None,
             "sample_weight": options["sample_weight"][out] if "sample_weight" in options else None,
         }
-        self.X, self.y, self.table_rows = filtered(self.X, ~out), self.y[~out], np.flatnonzero(~out)
+        self.X, self.y = filtered(self.X, ~out), self.y[~out]
+        self.table_rows = self.table_rows[~out]
         for name in ("sample_weight", "sample_domain"):
             if name in options:
                 options[name] = options[name][~out]
@@ -357,10 +427,22 @@ class _Job:
             raise TableError("no column is left to predict")
         return find_target(left, asked)
 
+    def _tell_identifiers(self, ids: dict[str, str]) -> None:
+        """Print which columns tell rows apart, and why."""
+        for name, why in ids.items():
+            print_lines(
+                f"maboost: column {name!r} is left out: {why}"
+                if self.options["drop_ids"]
+                else f"maboost: column {name!r} looks like an identifier ({why}), from which a model learns rows by "
+                "heart: --drop-ids leaves it out",
+                err=True,
+            )
+
     def _check_categorical(self) -> None:
-        """Refuse `--categorical` for a column that is not a feature."""
+        """Refuse `--categorical` for a column that is not a feature, or is to be numbers."""
         others = {f"--{role}-column": [name] for role, name in self.roles.items()}
-        for option, columns in (others | {"--drop": self.options["drop"]}).items():
+        others |= {"--drop": self.options["drop"], "--numeric": self.options["numeric"]}
+        for option, columns in others.items():
             for name in columns:
                 if name in self.options["categorical"]:
                     raise TableError(f"column {name!r} cannot be both --categorical and {option}")
@@ -374,7 +456,7 @@ class _Job:
         if column.null_count:
             raise TableError(
                 f"the target {self.target!r} is missing in {column.null_count} of {len(column)} rows: "
-                "leave those rows out (in CSV files no class can be called NA, None or ?)"
+                "leave those rows out, or say --skip-unlabelled (in CSV files no class can be called NA, None or ?)"
             )
         if kind_of(column.type) not in (YES_NO, NUMBERS, TEXT):
             raise TableError(
@@ -401,21 +483,25 @@ class _Job:
             )
         return labels
 
-    def _fit_options(self, table: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        if "weight" in self.roles:
-            found["sample_weight"] = self._weights(table.column(self.roles["weight"]))
-        if "domain" in self.roles:
-            found["sample_domain"] = self._sources(table.column(self.roles["domain"]))
+    def _role(self, role: str, table: Any) -> dict[str, Any]:
+        column = table.column(self.roles[role])
+        if role == "weight":
+            return {"sample_weight": self._weights(column)}
+        return {"sample_domain": self._sources(column)}
+
+    def _validation_rows(self) -> dict[str, Any]:
+        """Return the rows of the file of --valid."""
         valid = self.options["valid"]
-        if valid is not None and not is_number(valid):
-            trained = TrainedColumns.of_rows(self.X, self.y)
-            other = trained.read(valid, self.options["decimal"], self.target)
-            if self.target not in other.column_names:
-                raise TableError(f"--valid {valid}: there is no column {self.target!r}")
-            found["X_val"] = other.select(self.features)
-            found["y_val"] = trained.labels(valid, self.target, other.column(self.target))
-        return found
+        if valid is None or is_number(valid):
+            return {}
+        trained = TrainedColumns.of_rows(self.X, self.y)
+        other = trained.read(Path(valid), self.reading, self.target)
+        if self.target not in other.column_names:
+            raise TableError(f"--valid {valid}: there is no column {self.target!r}")
+        if self.reading.skip_unlabelled:
+            other = filtered(other, labelled(Path(valid), other, self.target))
+        labels = trained.labels(valid, self.target, other.column(self.target))
+        return {"X_val": other.select(self.features), "y_val": labels}
 
     def _weights(self, column: Any) -> np.ndarray[Any, Any]:
         name = self.roles["weight"]
@@ -461,7 +547,7 @@ class _Job:
                 f"--domain-limit {limits[name]} names a source that is not in {column}"
             )
 
-    def describe(self, data: Path) -> None:
+    def describe(self, data: Source) -> None:
         """Print what was inferred from the table, for the user to check."""
 
         def tell(text: str) -> None:
@@ -478,7 +564,8 @@ class _Job:
             empty = column.null_count == len(column)
             kinds.setdefault("no values" if empty else kind_of(column.type), []).append(name)
         for kind, names in kinds.items():
-            tell(f"{kind:<9} {shortened(names)}")
+            how = "; read as seconds, --dates parts for year, month, weekday and hour"
+            tell(f"{kind:<9} {shortened(names)}{how if kind == DATES else ''}")
         if self.fresh is not None:
             held = f"held out  {self.fresh['X'].num_rows} of the rows, which only measure the error"
             tell(

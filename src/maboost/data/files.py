@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterator
 from csv import Error as NoRecord
 from csv import reader
+from functools import cached_property
 from itertools import chain, dropwhile
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +17,8 @@ from typing import IO, Any
 from maboost.runtime.atomic_files import whole_file
 
 __all__ = [
+    "Source",
+    "StandardInput",
     "TableError",
     "check_safe_csv",
     "check_suffix",
@@ -25,7 +29,6 @@ __all__ = [
     "write_table",
 ]
 
-_COMMA_NUMBER = re.compile(r"\s*[-+]?\d+((,\d{3})*(\.\d+)?|,\d+)\s*")
 _QUOTED = re.compile(r'"[^"]*("|$)')
 _LONGEST_LINE = 1 << 22
 _BLOCK = 1 << 26
@@ -44,11 +47,39 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 
 
 class TableError(ValueError):
-    """A file is not a readable table; the message is for the user."""
+    """A file is not a readable table; the messages are for the user, one for each problem."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class StandardInput:
+    """The standard input in the place of a file; it is read once and kept, since a table is read twice."""
+
+    name = "standard input"
+    suffix = ""
+
+    @cached_property
+    def content(self) -> bytes:
+        return sys.stdin.buffer.read()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def resolve(self) -> StandardInput:
+        """Return itself: like a path it is compared with others."""
+        return self
+
+
+Source = Path | StandardInput
 
 
 def read_table(
-    path: str | Path, decimal: str = ".", text: Callable[[str], bool] = lambda name: False
+    path: Source | str,
+    decimal: str = ".",
+    text: Callable[[str], bool] = lambda name: False,
+    separator: str | None = None,
 ) -> Any:
     """Return a CSV or Parquet file as a pyarrow table.
 
@@ -57,30 +88,20 @@ def read_table(
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or StandardInput
     decimal : str, default="."
         The decimal sign in CSV files.
     text : callable, optional
         Whether a column of a CSV file, given by its name, is text regardless of its values.
+    separator : str, optional
+        The character between the cells of a CSV file; by default the most frequent one of the first line.
     """
-    path = Path(path)
-    if not path.exists():
-        raise TableError(f"{path}: no such file")
-    if path.is_dir():
-        raise TableError(f"{path}: is a folder, not a file")
-    if path.is_fifo():
-        raise TableError(f"{path}: is a pipe, and a table is read twice: save it to a file first")
-    if path.stat().st_size == 0:
-        raise TableError(f"{path}: the file is empty")
-    if path.suffix.lower() in _OTHERS:  # lines of JSON, for example, could be read as CSV
-        raise TableError(
-            f"{path}: {path.suffix} files are not read; save it as CSV, or as Parquet under a name that "
-            "ends in .parquet"
-        )
+    path = Path(path) if isinstance(path, str) else path
+    _check_source(path)
     import pyarrow as pa
 
     try:
-        table = _parquet(path) if is_parquet(path) else _csv(path, decimal, text)
+        table = _parquet(path) if is_parquet(path) else _csv(path, decimal, text, separator)
     except UnicodeDecodeError as error:
         raise _not_utf8(path) from error
     except (pa.ArrowException, OSError, NoRecord) as error:
@@ -93,12 +114,45 @@ def read_table(
     return _with_empty_columns_as_numbers(table)
 
 
-def is_parquet(path: str | Path) -> bool:
-    """Return whether a file is Parquet, by its name."""
+def _check_source(path: Source) -> None:
+    """Refuse what is no file, or is a file of another kind."""
+    if isinstance(path, StandardInput):
+        empty = not path.content
+    else:
+        if not path.exists():
+            raise TableError(f"{path}: no such file")
+        if path.is_dir():
+            raise TableError(f"{path}: is a folder, not a file")
+        if path.is_fifo():
+            raise TableError(
+                f"{path}: is a pipe, and a table is read twice: save it to a file first, or give it as - from "
+                "standard input"
+            )
+        empty = path.stat().st_size == 0
+    if empty:
+        raise TableError(f"{path}: the file is empty")
+    if path.suffix.lower() in _OTHERS:  # lines of JSON, for example, could be read as CSV
+        raise TableError(
+            f"{path}: {path.suffix} files are not read; save it as CSV, or as Parquet under a name that "
+            "ends in .parquet"
+        )
+
+
+def _opened(path: Source) -> Any:
+    """Return what pyarrow reads a table from."""
+    import pyarrow as pa
+
+    return pa.BufferReader(path.content) if isinstance(path, StandardInput) else path
+
+
+def is_parquet(path: Source | str) -> bool:
+    """Return whether a file is Parquet, by its name; standard input by its first bytes."""
+    if isinstance(path, StandardInput):
+        return path.content.startswith(b"PAR1")
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
-def read_as_written(path: str | Path, names: list[str]) -> Any:
+def read_as_written(path: Source | str, names: list[str], separator: str | None = None) -> Any:
     """Return columns of a file that :func:`read_table` has read, without interpreting their values.
 
     Columns of a CSV file are text; an empty cell is a missing value, but "NA" and "007" are text.
@@ -106,7 +160,7 @@ def read_as_written(path: str | Path, names: list[str]) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    path = Path(path)
+    path = Path(path) if isinstance(path, str) else path
     if is_parquet(path):
         return _parquet(path).select(names)
     convert = csv.ConvertOptions(
@@ -116,11 +170,13 @@ def read_as_written(path: str | Path, names: list[str]) -> Any:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    return _cells(path, _delimiter(_first_lines(path)[0]), convert)
+    return _cells(path, separator or _delimiter(_first_lines(path)[0]), convert)
 
 
-def _not_utf8(path: Path) -> TableError:
-    with path.open("rb") as file:
+def _not_utf8(path: Source) -> TableError:
+    import pyarrow as pa
+
+    with pa.input_stream(_opened(path), compression=None) as file:
         encoding = "UTF-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "LATIN1"
     return TableError(
         f"{path}: is not UTF-8 text; save it as UTF-8 ('CSV UTF-8' in a spreadsheet, or "
@@ -138,29 +194,29 @@ def _with_empty_columns_as_numbers(table: Any) -> Any:
     return table
 
 
-def _check_names(path: Path, names: list[str]) -> None:
+def _check_names(path: Source, names: list[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise TableError(
-            f"{path}: several columns are called {twice[0]!r}: the first line must give each a name of "
-            "its own"
+            f"{path}: several columns are called {', '.join(map(repr, twice))}: the first line must give each a "
+            "name of its own"
         )
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Source) -> Any:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    table = pq.read_table(_opened(path))
     _check_names(path, table.column_names)
     return table
 
 
-def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
+def _csv(path: Source, decimal: str, text: Callable[[str], bool], separator: str | None) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     head, rest = _first_lines(path)
-    delimiter = _delimiter(head)
+    delimiter = separator or _delimiter(head)
     names = next(reader(chain([head], rest), delimiter=delimiter), [])
     _check_names(path, names)
     fixed = {name: pa.string() for name in names if text(name)}
@@ -171,19 +227,16 @@ def _csv(path: Path, decimal: str, text: Callable[[str], bool]) -> Any:
         column_types=fixed,
     )
     table = _cells(path, delimiter, convert)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_binary(column.type):  # the type that text gets if it is not UTF-8
-            raise _not_utf8(path)
-        if decimal == "." and name not in fixed:
-            _check_decimals(path, name, column)
+    if any(pa.types.is_binary(kind) for kind in table.schema.types):
+        raise _not_utf8(path)  # the type that text gets if it is not UTF-8
     return table
 
 
-def _cells(path: Path, delimiter: str, convert: Any) -> Any:
+def _cells(path: Source, delimiter: str, convert: Any) -> Any:
     from pyarrow import csv
 
     return csv.read_csv(
-        path,
+        _opened(path),
         read_options=csv.ReadOptions(block_size=_BLOCK),
         # a cell may span several lines, and the end of a block
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
@@ -191,26 +244,11 @@ def _cells(path: Path, delimiter: str, convert: Any) -> Any:
     )
 
 
-def _check_decimals(path: Path, name: str, column: Any) -> None:
-    """Refuse numbers like 45,5 or 1,250.00, which would silently become categories."""
-    import pyarrow.types as t
-
-    if not t.is_string(column.type):
-        return
-    some = [v for v in column.slice(0, 1000).to_pylist() if v is not None]
-    commas = [v for v in some if "," in v]
-    if commas and all(_COMMA_NUMBER.fullmatch(v) for v in some):
-        raise TableError(
-            f"{path}: column {name!r} holds numbers with commas ({commas[0]!r}): say --decimal , if that is "
-            "their decimal sign, and leave out those between thousands"
-        )
-
-
-def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
+def _first_lines(path: Source) -> tuple[str, Iterator[str]]:
     """Return the line of column names, even of a compressed file, and the lines after it: a name may span lines."""
     import pyarrow as pa
 
-    with pa.input_stream(path) as file:
+    with pa.input_stream(_opened(path)) as file:
         text = file.read(_LONGEST_LINE)
     if b"\0" in text and text[:2] not in (BOM_UTF16_LE, BOM_UTF16_BE):
         raise TableError(
@@ -223,8 +261,8 @@ def _first_lines(path: Path) -> tuple[str, Iterator[str]]:
 
 
 def _delimiter(head: str) -> str:
-    """Return the most frequent of comma, semicolon and tab outside quotes."""
-    return max(",;\t", key=_QUOTED.sub("", head).count)
+    """Return the most frequent of comma, semicolon, tab and bar outside quotes."""
+    return max(",;\t|", key=_QUOTED.sub("", head).count)
 
 
 def check_suffix(path: str | Path) -> None:

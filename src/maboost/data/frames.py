@@ -74,13 +74,16 @@ def columns_of(frame: DataFrame[Any]) -> list[Series[Any]]:
 
 
 def _plain(column: Series[Any]) -> Series[Any]:
-    """Return Arrow's string views as plain strings, and a null category as a missing value."""
+    """Return Arrow's string views and dates as plain ones, and a null category as a missing value."""
     import narwhals.stable.v2 as nw
 
     native = column.to_native()
     kind = str(getattr(native, "type", None))
     if kind == "string_view":
         return column.cast(nw.String())
+    if kind == "date64[ms]":  # a type that narwhals does not know
+        days: Series[Any] = nw.from_native(native.cast("date32"), series_only=True)
+        return days
     if kind.startswith("dictionary<") and any(c.dictionary.null_count for c in native.chunks):
         coded: Series[Any] = nw.from_native(_without_null_categories(native), series_only=True)
         return coded

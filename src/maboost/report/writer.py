@@ -24,7 +24,7 @@ from maboost.report.subject import (
 )
 from maboost.runtime.atomic_files import whole_file
 
-__all__ = ["write_report"]
+__all__ = ["check_report_name", "write_report"]
 
 
 def write_report(
@@ -53,7 +53,7 @@ def write_report(
     ----------
     model : a fitted booster
     path : path
-        The output file. An existing file is replaced when the new one is complete.
+        The output file, whose name ends in .html. An existing file is replaced when the new one is complete.
     X, y : the rows of the fit and their labels, optional
         Without them the margins, the column statistics and the values of suspect rows are left out.
     sample_weight : array of shape (n_rows,), optional
@@ -97,6 +97,7 @@ def write_report(
     """
     fitted_booster(model)
     target = _writable(Path(path))
+    check_report_name(path)
     training = labelled_rows(model, X, y, sample_weight)
     subject = Subject(
         model=model,
@@ -117,6 +118,14 @@ def write_report(
     except OSError as error:
         raise type(error)(f"the report cannot be written to {target}: {error.strerror}") from error
     return target
+
+
+def check_report_name(path: str | os.PathLike[str], parameter: str = "path") -> None:
+    """Refuse the name of a file that would not be opened as HTML."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(
+            f"{parameter} {os.fspath(path)}: a report is written as HTML only; give a name that ends in .html"
+        )
 
 
 def _limit(name: str, value: int, least: int) -> int:

@@ -412,7 +412,11 @@ def grow(
     )  # fmt: skip
     bins = data.bins
     searched = searched_columns(
-        bins, rules, rewards.classes, data.by_row.shape[1], None if sparse is None else sparse.layout
+        bins,
+        rules,
+        rewards.classes,
+        data.by_row.shape[1],
+        None if sparse is None else sparse.layout,
     )
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
     counted = Counted(data.by_row, data.by_column, *worth)._replace(sparse=sparse)
