@@ -149,7 +149,12 @@ TRAINING = (
 def test_training_fits_80_columns_and_breaks_between_words_only(rows):
     printed, screen = on_a_screen(rows, *TRAINING)
     assert screen.broken == []
-    for phase in ("reading rows.csv", "finding the cap", "cross-fitting model 10 of 10"):
+    for phase in (
+        "starting",
+        "reading rows.csv",
+        "finding the cap",
+        "cross-fitting model 10 of 10",
+    ):
         assert phase in printed
         assert phase not in "\n".join(screen.lines())
     lines = screen.lines()

@@ -48,6 +48,6 @@ def test_is_on_dask(name):
 
 
 def test_is_a_choice_of_the_command_line():
-    cli = pytest.importorskip("maboost.cli")
-    (option,) = [o for o in cli.main.commands["train"].params if o.name == "booster"]
+    training = pytest.importorskip("maboost.cli.training")
+    (option,) = [o for o in training.train.params if o.name == "booster"]
     assert list(option.type.choices) == list(BOOSTERS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from maboost.runtime.optional_packages import missing_package
@@ -11,23 +13,27 @@ from maboost.runtime.optional_packages import missing_package
 try:
     import click
     import pyarrow  # noqa: F401
-    import rich  # noqa: F401
+    from rich.console import Console
 except ImportError as error:  # pragma: no cover
     raise SystemExit(missing_package("maboost's command line", str(error.name), "cli")) from error
 
 import maboost
-from maboost.cli.certifying import certify
-from maboost.cli.demo import demo
-from maboost.cli.evaluating import evaluate
-from maboost.cli.model_commands import inspect, predict
-from maboost.cli.training import train
 from maboost.runtime.text import escaped
 
 __all__ = ["main"]
 
+_MODULE_OF = {
+    "certify": "certifying",
+    "demo": "demo",
+    "evaluate": "evaluating",
+    "inspect": "model_commands",
+    "predict": "model_commands",
+    "train": "training",
+}
+
 
 class _Group(click.Group):
-    """The group of commands; click's messages are escaped, since they contain names of files."""
+    """The group of commands: lazy imports, and escaped messages of click, since they contain names of files."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _escaped_errors():
@@ -36,6 +42,27 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _escaped_errors():
             return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_MODULE_OF)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULE_OF:
+            return None
+        with _starting():
+            module = import_module(f"maboost.cli.{_MODULE_OF[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Show on a terminal that a command starts: the imports may take seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status("starting"):
+        yield
 
 
 @contextmanager
@@ -52,7 +79,3 @@ def _escaped_errors() -> Iterator[None]:
 @click.version_option(maboost.__version__, prog_name="maboost")
 def main() -> None:
     """Boosting where you choose the distribution, with a certificate."""
-
-
-for command in (train, predict, evaluate, certify, inspect, demo):
-    main.add_command(command)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import maboost
 from maboost.cli.console import print_lines, report_errors
+from maboost.estimators.progress import showing
 
 __all__ = ["demo"]
 
@@ -65,7 +66,11 @@ def _fitted(split: _Split, seed: int) -> dict[str, Any]:
 def demo(folder: Path) -> None:
     """Train on bundled data with planted label noise; write the model and the report."""
     splits = [_split(seed) for seed in range(SPLITS)]
-    models = [_fitted(split, seed) for seed, split in enumerate(splits)]
+    models = []
+    with showing(1) as shown:
+        for seed, split in enumerate(splits):
+            shown.phase(f"fitting split {seed + 1} of {SPLITS}")
+            models.append(_fitted(split, seed))
     print_lines(
         f"Breast cancer data, {NOISE:.0%} of the training labels flipped.",
         f"Mean error on clean test labels over {SPLITS} random splits after 100 rounds, and its range: "
@@ -82,7 +87,9 @@ def demo(folder: Path) -> None:
         print_lines(f"  {name:<24} {np.mean(found):.1%}  ({min(found):.1%} to {max(found):.1%})")
     first, model = splits[0], models[0][OURS]
     print_lines("", f"The first split: {len(first.noisy)} training rows.")
-    suspects = model.suspect_labels()
+    with showing(1) as shown:
+        shown.phase("judging the labels by a cross-fit")
+        suspects = model.suspect_labels()
     issues = suspects.index[suspects["is_label_issue"]]
     print_lines(
         f"{len(issues)} labels look wrong; {first.flipped[issues].sum()} of them were flipped, of "
@@ -93,9 +100,11 @@ def demo(folder: Path) -> None:
     )
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.maboost")
-    maboost.write_report(
-        model, folder / "report.html", X=first.X, y=first.noisy, X_test=first.X_test,
-        y_test=first.y_test,
-        title="Breast cancer, a fifth of the labels flipped",
-    )  # fmt: skip
+    with showing(1) as shown:
+        shown.phase("writing the report")
+        maboost.write_report(
+            model, folder / "report.html", X=first.X, y=first.noisy, X_test=first.X_test,
+            y_test=first.y_test,
+            title="Breast cancer, a fifth of the labels flipped",
+        )  # fmt: skip
     print_lines(f"model   {folder / 'model.maboost'}", f"report  {folder / 'report.html'}")
