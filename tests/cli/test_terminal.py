@@ -171,7 +171,8 @@ def test_training_fits_80_columns_and_breaks_between_words_only(rows):
 def test_other_commands_fit_80_columns(rows):
     assert run("train", "rows.csv", "--rounds", 20, "--out", "m", cwd=rows).returncode == 0
     for call in (("inspect", "m"), ("evaluate", "m", "rows.csv"), ("certify", "m", "rows.csv")):
-        _, screen = on_a_screen(rows, *call)
+        printed, screen = on_a_screen(rows, *call)
+        assert ("reading rows.csv" in printed) == (call[0] != "inspect")
         assert screen.broken == []
         lines = run(*call, cwd=rows).stdout.splitlines()
         words = " ".join(screen.lines()).split()

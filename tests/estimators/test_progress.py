@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import unicodedata
 import warnings
 from contextlib import redirect_stderr
@@ -111,6 +112,31 @@ def test_on_a_terminal_the_rounds_stay_and_phases_go(stderr):
     assert Screen(80).fed(stderr.getvalue()).lines() == lines
 
 
+def test_what_others_print_stays_above_the_bar(stderr):
+    click = pytest.importorskip("click")
+    with redirect_stderr(stderr):
+        with showing(1) as shown:
+            shown.rounds(0, 10)
+            print("a line of a callback", file=sys.stderr)
+            shown.round(LONG, 10)
+            click.echo("a note of the command line", err=True)
+            shown.round(LONG, 10)
+        print("after", file=sys.stderr)
+    first, second, bar, below, after = Screen(80).fed(stderr.getvalue()).lines()
+    assert (first, second) == ("a line of a callback", "a note of the command line")
+    assert bar.startswith("rounds ")
+    assert below == figures(LONG)
+    assert after == "after"
+
+
+def test_stdout_in_a_pipe_is_not_drawn_on_the_terminal(stderr, capsys):
+    with redirect_stderr(stderr), showing(1) as shown:
+        shown.phase("reading")
+        print("data")
+    assert capsys.readouterr().out == "data\n"
+    assert "data" not in stderr.getvalue()
+
+
 def test_a_failure_leaves_the_terminal_as_it_was(stderr):
     with redirect_stderr(stderr), pytest.raises(ValueError, match="missing labels"):
         MABoostClassifier(n_estimators=3, verbose=1).fit(X, np.full(len(X), np.nan))
@@ -123,7 +149,7 @@ def test_a_terminal_that_cannot_rewrite_lines_gets_lines(stderr, monkeypatch, re
     if reason == "dumb":
         monkeypatch.setenv("TERM", "dumb")
     else:
-        monkeypatch.setitem(__import__("sys").modules, "maboost.estimators.terminal", None)
+        monkeypatch.setitem(sys.modules, "maboost.estimators.terminal", None)
     with redirect_stderr(stderr):
         MABoostClassifier(n_estimators=2, verbose=1).fit(X, y)
     lines = stderr.getvalue().splitlines()

@@ -18,6 +18,7 @@ from maboost.cli.console import (
     print_lines,
     report_errors,
     shortened,
+    working,
 )
 from maboost.cli.model_commands import labelled_rows, model_and_columns
 from maboost.cli.reading_options import (
@@ -87,19 +88,23 @@ def certify(
     if group is not None and group == target:
         raise TableError(f"column {group!r} cannot be both --group and --target")
     besides = () if group is None or group in trained.features else (group,)
-    table, _, y = labelled_rows(trained, data, ReadOptions.of(reading), target, besides)
+    with working(f"reading {data.name}"):
+        table, _, y = labelled_rows(trained, data, ReadOptions.of(reading), target, besides)
     groups = None if group is None else group_names("--group", group, table.column(group))
     classes = fitted.classes_.tolist()
     known = [] if groups is None else sorted(set(groups.tolist()))
-    found = certify_with_notes(
-        fitted,
-        table.select(trained.features),
-        y,
-        confidence=confidence,
-        groups=groups,
-        limits=dict(_limit(text, known, classes) for text in limits) or None,
-        flip_rates=_flip_rates(flip_rates, classes),
-    )
+    asked = dict(_limit(text, known, classes) for text in limits) or None
+    rates = _flip_rates(flip_rates, classes)
+    with working("measuring the error"):
+        found = certify_with_notes(
+            fitted,
+            table.select(trained.features),
+            y,
+            confidence=confidence,
+            groups=groups,
+            limits=asked,
+            flip_rates=rates,
+        )
     if as_json:
         click.echo(json.dumps(certification_json(found), indent=2))
     else:

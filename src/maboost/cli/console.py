@@ -36,10 +36,10 @@ __all__ = [
     "json_value",
     "print_lines",
     "print_table",
-    "reading",
     "report_errors",
     "safe_csv_option",
     "shortened",
+    "working",
 ]
 
 TARGETS = ("target", "label", "class", "y", "outcome")
@@ -81,10 +81,10 @@ class InputError(click.ClickException):
 
 
 @contextmanager
-def reading(path: Source, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal that a file is read; elsewhere an error is the only line on stderr."""
+def working(phase: str, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal what a command does; elsewhere an error is the only line on stderr."""
     with showing(0 if quiet or not sys.stderr.isatty() else 1) as shown:
-        shown.phase(f"reading {path.name}")
+        shown.phase(phase)
         yield
 
 

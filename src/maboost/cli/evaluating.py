@@ -16,6 +16,7 @@ from maboost.cli.console import (
     print_table,
     report_errors,
     shortened,
+    working,
 )
 from maboost.cli.model_commands import labelled_rows, model_and_columns
 from maboost.cli.reading_options import (
@@ -121,9 +122,11 @@ def evaluate(
     place = _positive(positive, classes, threshold is not None or metric is not None)
 
     def read(path: Source) -> tuple[_Rows, str]:
-        table, name, y = labelled_rows(trained, path, options, target)
-        X = table.select(trained.features)
-        return _Rows(X, np.asarray(y), fitted.predict_proba(X)), name
+        with working(f"reading {path.name}"):
+            table, name, y = labelled_rows(trained, path, options, target)
+            X = table.select(trained.features)
+        with working("predicting"):
+            return _Rows(X, np.asarray(y), fitted.predict_proba(X)), name
 
     rows, name = read(data)
     cut = None if threshold is None else _Threshold(threshold, place)

@@ -21,6 +21,7 @@ from maboost.cli.console import (
     report_errors,
     safe_csv_option,
     shortened,
+    working,
 )
 from maboost.cli.held_out_rows import filtered, labelled
 from maboost.cli.reading_options import ReadOptions, reading_options, rows_source
@@ -85,12 +86,14 @@ def predict(
         check_safe_csv("--out", out)
     check_different_files({"the model": model, "the rows": data}, {"--out": out})
     options = ReadOptions.of(reading)
-    fitted, trained = model_and_columns(model)
-    table = trained.read(data, options, text=keep)
-    check_columns(keep, table.column_names)
-    as_text = out is None or not is_parquet(out)
-    kept = _kept(data, list(dict.fromkeys(keep)), as_text, options.separator)
-    found = _predictions(fitted, table.select(trained.features), proba)
+    with working(f"reading {data.name}"):
+        fitted, trained = model_and_columns(model)
+        table = trained.read(data, options, text=keep)
+        check_columns(keep, table.column_names)
+        as_text = out is None or not is_parquet(out)
+        kept = _kept(data, list(dict.fromkeys(keep)), as_text, options.separator)
+    with working("predicting"):
+        found = _predictions(fitted, table.select(trained.features), proba)
     for name in kept:
         if name in found:
             raise TableError(

@@ -37,10 +37,10 @@ from maboost.cli.console import (
     find_target,
     is_number,
     print_lines,
-    reading,
     report_errors,
     safe_csv_option,
     shortened,
+    working,
 )
 from maboost.cli.dates import with_all_parts
 from maboost.cli.held_out_rows import (
@@ -216,7 +216,7 @@ def train(context: click.Context, data: Source, config: Path | None, **options: 
     quiet = options["quiet"] or options["as_json"]
     model.set_params(verbose=0 if quiet else max((options["rounds"] or 100) // 10, 1))
     how = ReadOptions.of(options)
-    with reading(data, quiet):
+    with working(f"reading {data.name}", quiet):
         table = read_table(data, how.decimal, lambda name: name in text, how.separator)
         job = _Job(data, table, options)
         job.set_aside(options["seed"])
