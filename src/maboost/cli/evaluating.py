@@ -139,12 +139,13 @@ def evaluate(
             where = f"the {len(choosing.y)} rows of {threshold_rows}"
         best = best_threshold(choosing.y == classes[place], choosing.proba[:, place], metric)
         cut = _Threshold(best, place, f"the best {_NAMES[metric]} on {where}")
-    said = (
-        fitted.predict(rows.X)
-        if cut is None
-        else predicted_at(cut.value, rows.proba, classes, cut.positive)
-    )
-    found = metrics(rows.y, said, rows.proba, classes)
+    with working("measuring the error"):
+        said = (
+            fitted.predict(rows.X)
+            if cut is None
+            else predicted_at(cut.value, rows.proba, classes, cut.positive)
+        )
+        found = metrics(rows.y, said, rows.proba, classes)
     if as_json:
         click.echo(json.dumps(_for_json(found, name, classes, cut), indent=2))
     else:
