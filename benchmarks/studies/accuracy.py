@@ -37,6 +37,7 @@ from maboost.noise import flip_rates_from_trusted
 __all__ = ["Cell", "cells", "measured", "run", "store", "write"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+SUMMARIES = (Path(__file__).parents[2] / "README.md", PAGE.parent / "why.md")
 FACTS = FOLDER / "tables.csv"
 
 KEYS = ("table", "n", "noise", "method")
@@ -217,11 +218,13 @@ def _job(cell: Cell, names: list[str]) -> tuple[list[dict[str, Any]], list[str]]
 
 def write() -> None:
     """Make the page and its picture from the results."""
-    from benchmarks.studies.accuracy_page import page, pictured
+    from benchmarks.studies.accuracy_page import page, pictured, with_summary
     from benchmarks.studies.pictures import save_differences
 
     found = store().frame()
     PAGE.write_text(page(found, pd.read_csv(FACTS)))
+    for each in SUMMARIES:
+        each.write_text(with_summary(each.read_text(), found))
     if not pictured(found):
         return
     others = [

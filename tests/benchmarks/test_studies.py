@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from benchmarks.studies import accuracy, claims, data, methods
 from benchmarks.studies.accuracy import Cell
-from benchmarks.studies.accuracy_page import page
+from benchmarks.studies.accuracy_page import page, summary, with_summary
 from benchmarks.studies.declared import (
     DECLARED_NOISES,
     KNOWN,
@@ -300,11 +300,14 @@ def test_interval_of_a_median_covers_it():
 
 
 def test_the_page_is_made_from_the_results():
-    """The page is stale if the results, the code of the page or the declarations have changed since."""
+    """A page is stale if the results, the code of the page or the declarations have changed since.
+
+    ``python -m benchmarks.studies write`` makes it anew.
+    """
     found, facts = accuracy.store().frame(), pd.read_csv(accuracy.FACTS)
-    assert accuracy.PAGE.read_text() == page(found, facts), (
-        "run `python -m benchmarks.studies write`"
-    )
+    assert accuracy.PAGE.read_text() == page(found, facts)
+    for path in accuracy.SUMMARIES:
+        assert path.read_text() == with_summary(path.read_text(), found)
 
 
 @pytest.mark.parametrize("gain", [0.02, -0.02])
@@ -326,6 +329,12 @@ def test_the_page_says_whether_a_claim_stands(gain):
     assert text.count("| ours is worse |") == (gain < 0)
     assert f"**{len(rows):,} of " in text
     assert "With 3,000 training rows no claim is tested" in text
+    short = " ".join(summary(pd.DataFrame(rows)).split())
+    word = "below" if gain > 0 else "above"
+    assert f"2.0 points [2.0, 2.0] {word} LightGBM" in short
+    assert ("(not significant)" in short) == (gain < 0)
+    assert ("ours is significantly worse" in short) == (gain < 0)
+    assert "no test finds it worse than any of them" in short
 
 
 tables_installed = pytest.mark.skipif(
