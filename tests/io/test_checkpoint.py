@@ -219,6 +219,18 @@ def test_a_finished_fit_resumes_without_more_rounds(tmp_path, monkeypatch):
     assert path.read_bytes() == before
 
 
+def test_the_rounds_that_are_repeated_are_shown(tmp_path, capsys):
+    X, y = BINARY
+    model = MABoostClassifier(n_estimators=3, random_state=0, checkpoint=tmp_path / "state")
+    model.fit(X, y)
+    model.set_params(resume=True, n_estimators=5, verbose=1).fit(X, y)
+    lines = [line.split(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert lines[2:] == [
+        "repeating 3 rounds of the checkpoint", "boosting, 5 rounds at most", "round 4/5", "round 5/5",
+        "calibrating probabilities",
+    ]  # fmt: skip
+
+
 def test_a_run_that_ended_by_itself_resumes_to_its_end(tmp_path):
     X, y = np.arange(8.0)[:, None], np.repeat([0, 1], 4)
     path = tmp_path / "state"

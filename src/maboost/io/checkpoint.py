@@ -28,6 +28,7 @@ from maboost.boosting.history import History, Round
 from maboost.boosting.loop import Run
 from maboost.data.training_rows import TrainingRows
 from maboost.estimators.control import fixed_parameters, parameter_changes
+from maboost.estimators.progress import display
 from maboost.io.container import (
     MAX_BYTES,
     Arrays,
@@ -203,6 +204,7 @@ class Checkpoint:
                 Setting("checkpoint", self.path), "; with ", Setting("resume", True),
                 " it is the total number of rounds",
             )  # fmt: skip
+        display().phase(f"repeating {done} rounds of the checkpoint")
         for t in range(done):
             try:
                 round = stored.repeat(t, run)
