@@ -394,3 +394,30 @@ def test_a_report_is_html(tmp_path, name):
         f"maboost: --report {tmp_path / name}: a report is written as HTML only; give a name that ends in .html"
     )
     assert not (tmp_path / name).exists()
+
+
+# -------------------------------------------------------------------------------------- many classes
+
+
+def of_classes(path, count, rows):
+    classes = np.arange(count * rows) % count
+    noise = np.random.default_rng(0).normal(size=len(classes)) / 10
+    return written(path, x=classes % 16 + noise, z=classes // 16 + noise, label=classes)
+
+
+def test_many_classes(tmp_path):
+    data = of_classes(tmp_path / "t.csv", 110, 5)
+    model, said = train(tmp_path, data, "--smoothness", 4)
+    assert "(110 classes)" in said
+    assert len(maboost.load_model(model).classes_) == 110
+    done = run("evaluate", model, data)
+    assert "110 classes: their confusion matrix is in the output of --json" in done.stdout
+    assert (
+        np.shape(json.loads(run("evaluate", model, data, "--json").stdout)["confusion"])
+        == (110,) * 2
+    )
+
+
+def test_many_values_of_few_rows_are_no_classes(tmp_path):
+    message = "the target 'label' has 261 different values in 1044 rows: it is not a class"
+    refused(message, "train", of_classes(tmp_path / "t.csv", 261, 4))

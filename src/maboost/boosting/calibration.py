@@ -201,11 +201,15 @@ def calibrated(
 def _mixed(p: Array, rates: Array, sources: NDArray[np.intp]) -> Array:
     """Return the sum over l of p[i, l] T[l], with the matrix T of each row's source.
 
-    No matrix product: its rounding of a row can depend on the place of the row.
+    No matrix product: its rounding of a row can depend on the place of the row. The sum costs the square of the number
+    of classes, so it is left out where no label is flipped.
     """
+    if np.array_equal(rates, np.broadcast_to(np.eye(p.shape[1]), rates.shape)):
+        return p
     found = np.zeros_like(p)
     for true in range(p.shape[1]):
-        found += p[:, true, None] * rates[sources, true]
+        its = rates[0, true] if len(rates) == 1 else rates[sources, true]
+        found += p[:, true, None] * its
     return found
 
 

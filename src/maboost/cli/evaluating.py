@@ -42,6 +42,7 @@ from maboost.report.metrics import (
 __all__ = ["evaluate"]
 
 _CHOOSING = 0.5  # share of the rows that choose a threshold if no file does
+_MOST_SHOWN = 100  # classes of a printed confusion matrix, whose size is their square
 _NAMES = {"f1": "F1", "balanced_accuracy": "balanced accuracy"}
 
 
@@ -233,13 +234,16 @@ def _print(found: Metrics, target: str, classes: list[Any], cut: _Threshold | No
     if cut is not None:
         how = f": {cut.chosen}" if cut.chosen else ""
         print_lines(f"{str(classes[cut.positive])!r} from probability {cut.value:.4g} on{how}")
-    print_table(
-        (
-            [str(label), *map(str, row)]
-            for label, row in zip(classes, found.confusion.tolist(), strict=True)
-        ),
-        head=["true \\ predicted", *map(str, classes)],
-    )
+    if len(classes) <= _MOST_SHOWN:
+        print_table(
+            (
+                [str(label), *map(str, row)]
+                for label, row in zip(classes, found.confusion.tolist(), strict=True)
+            ),
+            head=["true \\ predicted", *map(str, classes)],
+        )
+    else:
+        print_lines(f"{len(classes)} classes: their confusion matrix is in the output of --json")
     print_lines("")
     print_table(
         [

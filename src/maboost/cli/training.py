@@ -76,6 +76,9 @@ from maboost.report.writer import check_report_name
 
 __all__ = ["train"]
 
+# more classes than this, of fewer rows on average, are taken for numbers, names or identifiers
+_FEW_CLASSES, _ROWS_OF_A_CLASS = 100, 5
+
 
 @click.command()
 @click.argument("data", type=rows_source)
@@ -471,10 +474,10 @@ class _Job:
             raise TableError(
                 f"the target {self.target!r} has one value only, {labels[0].item()!r}: nothing to learn"
             )
-        if count > 100:
+        if count > _FEW_CLASSES and count * _ROWS_OF_A_CLASS > len(labels):
             raise TableError(
-                f"the target {self.target!r} has {count} different values: it is not a class. This is a "
-                "classifier; choose another --target, or group its values"
+                f"the target {self.target!r} has {count} different values in {len(labels)} rows: it is not a class. "
+                "This is a classifier; choose another --target, or group its values"
             )
         if labels.dtype.kind == "f" and (parts := labels[labels != np.floor(labels)]).size:
             raise TableError(
@@ -558,7 +561,8 @@ class _Job:
         classes, counts = np.unique(labels, return_counts=True)
         shown = ", ".join(f"{c} {n}" for c, n in zip(classes[:8].tolist(), counts[:8], strict=True))
         tell(f"{data}: {len(labels)} rows, {len(self.features)} features")
-        tell(f"target    {self.target!r}{how}: {shown}{', ...' if len(classes) > 8 else ''}")
+        more = f", ... ({len(classes)} classes)" if len(classes) > 8 else ""
+        tell(f"target    {self.target!r}{how}: {shown}{more}")
         kinds: dict[str, list[str]] = {}
         for name, column in zip(self.features, self.X.columns, strict=True):
             empty = column.null_count == len(column)
