@@ -982,6 +982,14 @@ def test_auto_smoothness_of_a_handful_of_rows():
     assert model.smoothness_ == 4.0
 
 
+def test_auto_smoothness_of_many_classes_needs_no_trial():
+    y = np.arange(101 * 12) % 101
+    noise = np.random.default_rng(0).normal(size=(len(y), 2)) / 10
+    X = np.column_stack([y % 11, y // 11]) + noise
+    model = SmoothBoostClassifier(n_estimators=1, random_state=0).fit(X, y)
+    assert model.smoothness_ == 4.0
+
+
 @pytest.mark.parametrize("name", ["breast cancer", "digits"])
 def test_on_noisy_labels_the_last_round_is_about_as_good_as_the_best(name):
     from sklearn.model_selection import train_test_split

@@ -31,7 +31,9 @@ __all__ = ["SmoothBoostClassifier"]
 # has not improved for this many rounds
 _TRIAL_CAP, _TRIAL_RATE, _FRACTION = 4.0, 0.3, 0.25
 _ROUNDS, _WINDOW, _PATIENCE = 100, 15, 40
-_FALLBACK = 4.0  # the cap if there are too few rows for a hold-out
+# with more classes the trial's rounds do not suffice: its error is underfitting, and its time is rows times classes
+_MOST_CLASSES = 100
+_FALLBACK = 4.0  # the cap without a trial, also if there are too few rows for a hold-out
 
 
 @documented
@@ -55,7 +57,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         by their content, so that neither order nor repetition matters). With :math:`\varepsilon` the
         least error there, as a mean over 15 rounds, it takes :math:`k = 1/(2\varepsilon)`, between 1.1
         and 50. The trial ends when that least is 40 rounds old, or after 100: an error that further
-        rounds would cure is not taken for noise.
+        rounds would cure is not taken for noise. With more than 100 classes there is no trial, and k = 4.
     noise_rate : float in [0, 0.4546), optional
         Fraction of labels that are wrong or unpredictable; sets k = max(1.1, 0.5 / noise_rate), and
         no cap at 0. With `flip_rates` the fraction is that of true labels, and the weighted error on
@@ -168,7 +170,7 @@ class SmoothBoostClassifier(BoostingClassifier):
         classifier will do for that, hence the best one of the trial. The trial has its own learning rate, since the
         number of wrong labels does not depend on the learning rate of the fit.
         """
-        if len(rows.classes) < 2:
+        if not 2 <= len(rows.classes) <= _MOST_CLASSES:
             return _FALLBACK
         rows = rows.sampled()
         classes = len(rows.classes)
