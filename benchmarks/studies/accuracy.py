@@ -26,7 +26,7 @@ import pandas as pd
 from benchmarks.studies import data
 from benchmarks.studies.declared import DRAWS, KNOWN, SPLITS, methods_under, stages
 from benchmarks.studies.methods import METHODS, OURS, Method, Rates, draw, forward, generalised
-from benchmarks.studies.noise import NONE, ONE_SIDED, given_labels, true_rates
+from benchmarks.studies.noise import NONE, ONE_SIDED, UNIFORM, given_labels, true_rates
 from benchmarks.studies.store import FOLDER, Store
 from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
@@ -232,8 +232,9 @@ def write() -> None:
     ]
     plain = [name for name in others if METHODS[name].rates is None and name != OURS]
     panels = [
-        ("40 % of one class mislabelled; ours knows that", KNOWN, others, ONE_SIDED),
+        ("40 % of one class mislabelled,\nours knows the rates", KNOWN, others, ONE_SIDED),
         ("Right labels", OURS, plain, (NONE,)),
+        ("Every fifth label wrong", OURS, plain, (UNIFORM,)),
     ]
     save_differences(found, 500, panels, PAGE.parent / "images" / "accuracy.png")
 

