@@ -485,13 +485,16 @@ def test_help_and_version():
         assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
 
 
-def test_demo_writes_a_model_and_a_report(tmp_path):
+def test_demo_writes_a_model_a_report_and_the_tables_of_the_readme(tmp_path):
     done = run("demo", "--folder", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "Mean error on clean test labels over 10 random splits" in done.stdout
     assert len(re.findall(r"\d%  \(\d+\.\d% to \d+\.\d%\)", done.stdout)) == 2  # boosters
     assert maboost.load_model(tmp_path / "out" / "model.maboost").n_iter_ > 0
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    rows, test, new = (pd.read_csv(tmp_path / "out" / f"{n}.csv") for n in ("rows", "test", "new"))
+    assert set(rows["diagnosis"]) == set(test["diagnosis"]) == {"benign", "malignant"}
+    assert list(new) == list(test.drop(columns="diagnosis")) == list(rows.drop(columns="diagnosis"))
 
 
 # ---------------------------------------------------------------------------------------- bad input

@@ -54,6 +54,13 @@ def _fitted(split: _Split, seed: int) -> dict[str, Any]:
     return {name: method.fit(split.X, split.noisy) for name, method in methods.items()}
 
 
+def _write_tables(split: _Split, folder: Path) -> None:
+    """Write the first split as the tables that the examples of the documentation read."""
+    split.X.assign(diagnosis=split.noisy).to_csv(folder / "rows.csv", index=False)
+    split.X_test.assign(diagnosis=split.y_test).to_csv(folder / "test.csv", index=False)
+    split.X_test.to_csv(folder / "new.csv", index=False)
+
+
 @click.command()
 @click.option(
     "--folder",
@@ -64,7 +71,7 @@ def _fitted(split: _Split, seed: int) -> dict[str, Any]:
 )
 @report_errors
 def demo(folder: Path) -> None:
-    """Train on bundled data with planted label noise; write the model and the report."""
+    """Train on bundled data with planted label noise; write the model, the report and the tables."""
     splits = [_split(seed) for seed in range(SPLITS)]
     models = []
     with showing(1) as shown:
@@ -99,6 +106,7 @@ def demo(folder: Path) -> None:
         "",
     )
     folder.mkdir(parents=True, exist_ok=True)
+    _write_tables(first, folder)
     model.save(folder / "model.maboost")
     with showing(1) as shown:
         shown.phase("writing the report")
@@ -107,4 +115,8 @@ def demo(folder: Path) -> None:
             y_test=first.y_test,
             title="Breast cancer, a fifth of the labels flipped",
         )  # fmt: skip
-    print_lines(f"model   {folder / 'model.maboost'}", f"report  {folder / 'report.html'}")
+    print_lines(
+        f"model   {folder / 'model.maboost'}",
+        f"report  {folder / 'report.html'}",
+        f"tables  {folder / 'rows.csv'} (noisy labels), test.csv (clean), new.csv (none)",
+    )
