@@ -35,6 +35,7 @@ __all__ = [
     "is_number",
     "json_value",
     "print_lines",
+    "print_note",
     "print_table",
     "report_errors",
     "safe_csv_option",
@@ -65,6 +66,11 @@ def _console(stream: Any) -> Console:
     """Return a console as wide as a terminal; lines in files and pipes have any width."""
     width = None if stream.isatty() else _ANY_WIDTH
     return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+
+
+def print_note(text: str) -> None:
+    """Print something that the user should know on stderr."""
+    print_lines(f"maboost: {text}", err=True)
 
 
 class InputError(click.ClickException):
