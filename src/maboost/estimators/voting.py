@@ -241,7 +241,8 @@ class Voting(Explaining):
         Parameters
         ----------
         cv : int, "auto" or None, default="auto"
-            Number of parts of the cross-fit. "auto" is 5 for at most 50,000 rows in memory, and None otherwise. None uses
+            Number of parts of the cross-fit. "auto" is 5 for at most 50,000 rows in memory, and None otherwise, also
+            in a model from pickle, joblib or skops, which has no training rows. None uses
             the margins of the fit itself, which hardly separates wrong labels from hard rows.
 
         Returns
