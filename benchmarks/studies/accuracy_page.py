@@ -206,7 +206,10 @@ def _progress(found: pd.DataFrame, tables: pd.DataFrame) -> str:
         measured, all_cells = measured + len(part), all_cells + cells
     text = f"**{measured:,} of {all_cells:,} cells are measured.** "
     if measured < all_cells:
-        text += "The run resumes where it was stopped, and takes tables in a random order. Claims are tested where there are enough tables."
+        text += (
+            "The run resumes where it was stopped, and takes tables in a random order. Claims are tested where there are enough "
+            "tables; until the run is complete these tests are interim, and a p-value near the level may still cross it."
+        )
     return (
         text + "\n\n" + table(["training rows", "noise", "cells measured", "whole tables"], lines)
     )
