@@ -168,6 +168,23 @@ def test_training_fits_80_columns_and_breaks_between_words_only(rows):
     assert not controls(piped.stdout + piped.stderr)
 
 
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_notes_about_a_table_are_below_the_progress_of_its_reading(rows, command):
+    table = pd.read_csv(rows / "rows.csv").astype({"measurement_0": object})
+    table.loc[3, "measurement_0"] = "unknown"
+    table.to_csv(rows / "odd.csv", index=False)
+    options = ("odd.csv", "--numeric", "measurement_0")
+    if command == "evaluate":
+        made = ("--rounds", 2, "--smoothness", 4, "--out", "odd.maboost")
+        assert run("train", *options, *made, cwd=rows).returncode == 0
+        options = ("odd.maboost", *options)
+    printed, screen = on_a_screen(
+        rows, command, *options, *(("--rounds", 2, "--smoothness", 4) if command == "train" else ())
+    )
+    assert printed.rindex("reading odd.csv") < printed.index("maboost: odd.csv: column ")
+    assert [line for line in screen.lines() if line.startswith("maboost: odd.csv: column ")]
+
+
 def test_other_commands_fit_80_columns(rows):
     assert run("train", "rows.csv", "--rounds", 20, "--out", "m", cwd=rows).returncode == 0
     for call in (("inspect", "m"), ("evaluate", "m", "rows.csv"), ("certify", "m", "rows.csv")):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from maboost.cli.console import check_columns, print_note
+from maboost.cli.console import check_columns, print_lines
 from maboost.data.files import Source, TableError
 
 __all__ = [
@@ -180,14 +180,8 @@ def _with_sign(sign: str, decimal: str) -> str:
     return rf"^\s*[-+]?\d+(({sign}\d{{3}})+({decimal}\d+)?|{sign}\d+)\s*$"
 
 
-def with_numbers(
-    path: Source,
-    table: Any,
-    names: Sequence[str],
-    decimal: str,
-    tell: Callable[[str], None] = print_note,
-) -> Any:
-    """Return a table in which some columns of text are numbers, and tell how many of their cells are none.
+def with_numbers(path: Source, table: Any, names: Sequence[str], decimal: str) -> Any:
+    """Return a table in which some columns of text are numbers, and print how many of their cells are none.
 
     Those cells are missing values.
     """
@@ -203,9 +197,10 @@ def with_numbers(
         plain = pc.match_substring_regex(texts, _number(decimal))
         if (strange := first_that_is_no_number(column, decimal)) is not None:
             row, cell, count = strange
-            tell(
-                f"{path}: column {name!r}: {count} of {len(column)} cells are no numbers and are read "
-                f"as missing, the first {cell!r} in row {row} (counted from 0)"
+            print_lines(
+                f"maboost: {path}: column {name!r}: {count} of {len(column)} cells are no numbers and are read "
+                f"as missing, the first {cell!r} in row {row} (counted from 0)",
+                err=True,
             )
         digits = pc.replace_substring(pc.utf8_trim_whitespace(texts), decimal, ".")
         digits = pc.utf8_ltrim(digits, "+")

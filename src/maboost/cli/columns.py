@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -24,7 +24,7 @@ from maboost.cli.column_checks import (
     kind_of,
     with_numbers,
 )
-from maboost.cli.console import is_number, print_note, shortened
+from maboost.cli.console import is_number, shortened
 from maboost.cli.dates import base_of, with_parts
 from maboost.cli.reading_options import ReadOptions
 from maboost.data.files import Source, TableError, read_table
@@ -153,7 +153,6 @@ class TrainedColumns:
         options: ReadOptions,
         target: str | None = None,
         text: Container[str] = (),
-        tell: Callable[[str], None] = print_note,
     ) -> Any:
         """Return a file with these features, and with labels in `target` or in any other column.
 
@@ -172,7 +171,7 @@ class TrainedColumns:
 
         decimal = options.decimal
         table = read_table(path, decimal, is_text, options.separator)
-        table = with_numbers(path, table, options.numeric, decimal, tell)
+        table = with_numbers(path, table, options.numeric, decimal)
         table = with_parts(table, self.features)
         present = set(table.column_names)
         problems = Problems()

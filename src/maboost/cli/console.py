@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ __all__ = [
     "is_number",
     "json_value",
     "print_lines",
-    "print_note",
     "print_table",
     "report_errors",
     "safe_csv_option",
@@ -54,8 +54,16 @@ safe_csv_option = click.option(
 )
 
 
+# lines for stderr while `working` shows its progress there
+_held_back: ContextVar[list[str] | None] = ContextVar("held_back", default=None)
+
+
 def print_lines(*lines: str, err: bool = False) -> None:
     """Print lines, with control characters and line ends escaped; on a terminal they break between words."""
+    held = _held_back.get()
+    if err and held is not None:
+        held.extend(lines)
+        return
     console = _console(sys.stderr if err else sys.stdout)
     for line in lines:
         for part in Text(escaped(line)).wrap(console, console.width) or [Text()]:
@@ -66,11 +74,6 @@ def _console(stream: Any) -> Console:
     """Return a console as wide as a terminal; lines in files and pipes have any width."""
     width = None if stream.isatty() else _ANY_WIDTH
     return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
-
-
-def print_note(text: str) -> None:
-    """Print something that the user should know on stderr."""
-    print_lines(f"maboost: {text}", err=True)
 
 
 class InputError(click.ClickException):
@@ -88,10 +91,19 @@ class InputError(click.ClickException):
 
 @contextmanager
 def working(phase: str, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal what a command does; elsewhere an error is the only line on stderr."""
-    with showing(0 if quiet or not sys.stderr.isatty() else 1) as shown:
-        shown.phase(phase)
-        yield
+    """Show on a terminal what a command does; elsewhere an error is the only line on stderr.
+
+    Lines that are printed on stderr meanwhile would break the line that shows it, and appear at the end.
+    """
+    token = _held_back.set([])
+    try:
+        with showing(0 if quiet or not sys.stderr.isatty() else 1) as shown:
+            shown.phase(phase)
+            yield
+    finally:
+        lines = _held_back.get() or []
+        _held_back.reset(token)
+        print_lines(*lines, err=True)
 
 
 def report_errors(command: Callable[..., Any]) -> Callable[..., Any]:

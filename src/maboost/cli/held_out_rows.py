@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from maboost.cli.console import print_note
+from maboost.cli.console import print_lines
 from maboost.data.files import Source, TableError
 
 __all__ = [
@@ -60,15 +59,16 @@ def report_rows(fresh: dict[str, Any] | None) -> dict[str, Any]:
     return {"X_test": fresh["X"], "y_test": fresh["y"]}
 
 
-def labelled(
-    path: Source, table: Any, target: str, tell: Callable[[str], None] = print_note
-) -> Any:
-    """Return which rows have a label, and tell how many have none."""
+def labelled(path: Source, table: Any, target: str) -> Any:
+    """Return which rows have a label, and print how many have none."""
     has = table.column(target).is_valid().to_numpy()
     if not has.any():
         raise TableError(f"{path}: no row has a label in {target!r}")
     if lost := len(has) - int(has.sum()):
-        tell(f"{path}: {lost} of {len(has)} rows have no label in {target!r} and are left out")
+        print_lines(
+            f"maboost: {path}: {lost} of {len(has)} rows have no label in {target!r} and are left out",
+            err=True,
+        )
     return has
 
 

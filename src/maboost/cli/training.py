@@ -37,7 +37,6 @@ from maboost.cli.console import (
     find_target,
     is_number,
     print_lines,
-    print_note,
     report_errors,
     safe_csv_option,
     shortened,
@@ -224,8 +223,6 @@ def train(context: click.Context, data: Source, config: Path | None, **options: 
         table = read_table(data, how.decimal, lambda name: name in text, how.separator)
         job = _Job(data, table, options)
         job.set_aside(options["seed"])
-    for note in job.notes:
-        print_note(note)
     classes = np.unique(job.y).tolist()
     model.set_params(class_weight=class_weight_options.for_classes(factors, classes, job.target))
     model.set_params(
@@ -312,7 +309,6 @@ class _Job:
     def __init__(self, data: Source, table: Any, options: dict[str, Any]) -> None:
         self.options = options
         self.reading = ReadOptions.of(options)
-        self.notes: list[str] = []  # printed when the table is read, below the progress
         self.roles = {
             role: options[f"{role}_column"]
             for role in ("weight", "domain")
@@ -330,12 +326,10 @@ class _Job:
         )
         check_columns(named, table.column_names)
         self._check_categorical()
-        table = with_numbers(
-            data, table, options["numeric"], self.reading.decimal, self.notes.append
-        )
+        table = with_numbers(data, table, options["numeric"], self.reading.decimal)
         self.table_rows = np.arange(table.num_rows)  # the rows of the table that are fitted
         if options["skip_unlabelled"]:
-            has = labelled(data, table, self.target, self.notes.append)
+            has = labelled(data, table, self.target)
             table, self.table_rows = filtered(table, has), self.table_rows[has]
         left_out.add(self.target)
         if options["dates"] == "parts":
@@ -369,13 +363,7 @@ class _Job:
             with problems.collected():
                 self.fit_options |= self._role(role, table)
         problems.check()
-        for name, why in ids.items():
-            self.notes.append(
-                f"column {name!r} is left out: {why}"
-                if options["drop_ids"]
-                else f"column {name!r} looks like an identifier ({why}), from which a model learns rows by heart: "
-                "--drop-ids leaves it out"
-            )
+        self._tell_identifiers(ids)
         self.fit_options |= self._validation_rows()
         self.fresh: dict[str, Any] | None = None
         self.why_not_held_out = ""
@@ -442,6 +430,17 @@ class _Job:
             raise TableError("no column is left to predict")
         return find_target(left, asked)
 
+    def _tell_identifiers(self, ids: dict[str, str]) -> None:
+        """Print which columns tell rows apart, and why."""
+        for name, why in ids.items():
+            print_lines(
+                f"maboost: column {name!r} is left out: {why}"
+                if self.options["drop_ids"]
+                else f"maboost: column {name!r} looks like an identifier ({why}), from which a model learns rows by "
+                "heart: --drop-ids leaves it out",
+                err=True,
+            )
+
     def _check_categorical(self) -> None:
         """Refuse `--categorical` for a column that is not a feature, or is to be numbers."""
         others = {f"--{role}-column": [name] for role, name in self.roles.items()}
@@ -499,11 +498,11 @@ class _Job:
         if valid is None or is_number(valid):
             return {}
         trained = TrainedColumns.of_rows(self.X, self.y)
-        other = trained.read(Path(valid), self.reading, self.target, tell=self.notes.append)
+        other = trained.read(Path(valid), self.reading, self.target)
         if self.target not in other.column_names:
             raise TableError(f"--valid {valid}: there is no column {self.target!r}")
         if self.reading.skip_unlabelled:
-            other = filtered(other, labelled(Path(valid), other, self.target, self.notes.append))
+            other = filtered(other, labelled(Path(valid), other, self.target))
         labels = trained.labels(valid, self.target, other.column(self.target))
         return {"X_val": other.select(self.features), "y_val": labels}
 
