@@ -411,13 +411,12 @@ def grow(
         thresholds.DIVIDED, -(-worth_a_part // per_row),
     )  # fmt: skip
     bins = data.bins
-    searched = searched_columns(
-        bins,
-        rules,
-        rewards.classes,
-        data.by_row.shape[1],
-        None if sparse is None else sparse.layout,
-    )
+    kept = work.searched
+    if kept is None or kept[0] is not data or kept[1] is not rules:
+        layout = None if sparse is None else sparse.layout
+        found = searched_columns(bins, rules, rewards.classes, data.by_row.shape[1], layout)
+        kept = work.searched = data, rules, found
+    searched = kept[2]
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
     counted = Counted(data.by_row, data.by_column, *worth)._replace(sparse=sparse)
     leaf_of = np.empty(n if rows is None else 0, dtype=ROW)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.tree.layout import BIN, CELL, N_BINS, NODE, ROW_INDEX
-from maboost.learners.tree.splitting import Interactions, allowed_features
+from maboost.learners.tree.splitting import Interactions, Searched, allowed_features
 from maboost.runtime.kernels import kernel
 
 __all__ = [
@@ -246,6 +246,8 @@ class Workspace:
     """Memory for growth, reused from tree to tree, since allocating it costs more than filling it."""
 
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict)
+    # the rows and the rules of the last tree, and the columns that follow from them
+    searched: tuple[Any, Any, Searched] | None = None
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """Return an array of this shape with undefined content; calls with one name reuse its memory."""
