@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-studies bench-defaults bench-flip-rates bench-suspects bench-sources bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-studies bench-defaults bench-flip-rates bench-suspects bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
@@ -20,7 +20,6 @@ help:
 	@echo "make bench-defaults   the defaults against LightGBM on four real tables, with clean and wrong labels; some minutes"
 	@echo "make bench-flip-rates   errors with known, wrong and estimated flip rates on four real tables; about ten minutes"
 	@echo "make bench-suspects   how well wrong labels are found on four real tables, against cleanlab and LightGBM; about ten minutes"
-	@echo "make bench-sources   a few right labels and many wrong ones, against LightGBM; some minutes"
 	@echo "make bench-ensembles   ensembles of LightGBM and scikit-learn certified and reweighted on four real tables; about ten minutes"
 	@echo "make bench-margin   rounds to a soft margin and to an error bound with all votes refitted, against LPBoost; some minutes"
 	@echo "make bench-studies   the studies of accuracy, of two sources of labels, of certificates and of rows on disk, on real tables; seven hours on two cores from nothing, resumes"
@@ -128,9 +127,6 @@ bench-flip-rates: $(VENV)/.peers .tables/.installed
 
 bench-suspects: $(VENV)/.peers .tables/.installed
 	nice $(BIN)/python -m benchmarks.bench_suspects --write
-
-bench-sources: $(VENV)/.peers .tables/.installed
-	nice $(BIN)/python -m benchmarks.bench_sources --write
 
 bench-ensembles: $(VENV)/.peers .tables/.installed
 	nice $(BIN)/python -m benchmarks.bench_ensembles --write

@@ -336,6 +336,12 @@ def _verdict(found: pd.DataFrame) -> str:
 def page(found: pd.DataFrame) -> str:
     """Return the page about these results."""
     found = found.astype({"rounds": int})
+    sgd = (
+        "SGD is linear (`SGDClassifier`, log loss, averaged), with standardized columns and indicators of codes; it makes one pass "
+        "and then a second one, in the columns of the first two numbers of rounds. "
+        if found["program"].str.startswith("SGD").any()
+        else ""
+    )
     lines = [
         "# Error by data read",
         "",
@@ -344,12 +350,12 @@ def page(found: pd.DataFrame) -> str:
         "`benchmarks/studies/results/out-of-core.csv`.",
         "",
         "Three quarters of a real table are written to Parquet "
-        + " and ".join(f"{copies} times ({name})" for name, copies in COPIES.items())
+        + " and ".join(f"{COPIES[name]} times ({name})" for name in found["table"].unique())
         + ", each copy in an order of its own: plain copies without jitter, which hold no more information than one. Categories "
         f"are codes, alike for all programs. Trees have {LEAVES} leaves of at least {LEAF} rows of each copy (XGBoost: a Hessian "
         f"of one for each copy), the learning rate is {RATE}, and nothing else is set or tuned; there is no early stopping. "
-        "SGD is linear (`SGDClassifier`, log loss, averaged), with standardized columns and indicators of codes; it makes one pass "
-        "and then a second one, in the columns of the first two numbers of rounds. One thread.",
+        + sgd
+        + "One thread.",
         "",
         "Every program runs in a process of its own. *Peak* is the anonymous memory, which cannot be given back, above that of "
         "the process before it sees the data; bins that are mapped from a file are not in it. In brackets are the MiB that the "

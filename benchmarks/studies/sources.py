@@ -218,6 +218,12 @@ def run(processes: int = 1) -> None:
         print(f"sources: {i} of {len(missing)}", end="\r", flush=True)
 
 
+def _whole(found: pd.DataFrame) -> pd.DataFrame:
+    """Leave out splits that are not measured on all tables, which a run that was stopped has."""
+    rows = found.groupby(["trusted", "split"])["error"].transform("size")
+    return found[rows == rows.groupby(found["trusted"]).transform("max")]
+
+
 def _differences(found: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Return by split the mean over tables of ours less a peer's, a column a declared pair."""
     wide = found.pivot(
@@ -259,7 +265,7 @@ def _gains(found: pd.DataFrame, ours: str) -> list[str]:
         for peer in PEERS:
             mean, half = _interval(-100.0 * part[f"{ours} | {peer}"].to_numpy())
             clear = "**" if abs(mean) > half else ""
-            shown.append(f"{clear}{mean:+.1f}{clear} ± {half:.1f}")
+            shown.append(f"{clear}{mean:+.1f}{clear}" + (f" ± {half:.1f}" if half == half else ""))
         text.append(f"| {_title(*key)} | " + " | ".join(shown) + " |")
     return text
 
@@ -313,7 +319,7 @@ def _losses(found: pd.DataFrame) -> list[str]:
 
 def page(found: pd.DataFrame) -> str:
     """Return the page about these results."""
-    found = found.astype({"trusted": int, "share": float, "split": int})
+    found = _whole(found.astype({"trusted": int, "share": float, "split": int}))
     sizes = found.drop_duplicates(["table", "trusted", "split"])
     tables = ", ".join(
         f"{name} ({', '.join(f'{n:,}' for n in sorted(part['untrusted'].unique()))})"
@@ -365,7 +371,8 @@ def page(found: pd.DataFrame) -> str:
         "",
         "Points of test error that CombinedBoost with *known* rates is better (+) or worse (-) than each method, in the mean "
         "over the tables. After ± is the 95 % interval over the splits: it is about other draws of rows from these tables, "
-        "not about other tables. Bold: the interval does not hold 0. No correction is made for the number of comparisons.",
+        "not about other tables. Bold: the interval does not hold 0. One split has no interval. No correction is made for the "
+        "number of comparisons.",
         "",
         *_gains(found, OURS[0]),
         "",

@@ -1,10 +1,8 @@
-"""Short runs of benchmarks/bench_suspects.py and benchmarks/bench_sources.py."""
+"""A short run of benchmarks/bench_suspects.py."""
 
 import numpy as np
 import pandas as pd
 import pytest
-
-from benchmarks import bench_sources
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +23,3 @@ def test_suspects(table, tmp_path):
     assert "\n".join(bench.lines(found)).count("| made |") == 2 * len(bench.KINDS)
     bench.figure(found, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()
-
-
-def test_sources(table):
-    found = bench_sources.study({"made": table}, share=0.4, trusted=300, others=1500, splits=1)
-    assert (found["CombinedBoost | accuracy"] > found["pooled | accuracy"] - 5).all()
-    text = "\n".join(bench_sources.lines(found))
-    assert text.count("| made |") == len(bench_sources.KINDS) * len(bench_sources.MEASURES)
