@@ -45,9 +45,11 @@ def errors(
 
     Only tables count on which all methods were measured under all the kinds of noise.
     """
-    part = found[found["n"].astype(int) == n]
+    part = found[found["n"].astype(str) == str(n)]
     part = part[part["noise"].isin(noises) & part["method"].isin(methods)]
-    wide = part.pivot_table(index="table", columns=["method", "noise"], values=metric)
+    if part.empty:
+        return pd.DataFrame(columns=list(methods), dtype=np.float64)
+    wide = part.set_index(["table", "method", "noise"])[metric].unstack(["method", "noise"])
     columns = pd.MultiIndex.from_product([methods, noises], names=["method", "noise"])
     whole = wide.reindex(columns=columns).dropna()
     return pd.DataFrame({method: whole[method].mean(axis=1) for method in methods})
