@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help test test-browser lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-studies bench-defaults bench-flip-rates bench-suspects bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
+.PHONY: help test test-browser test-cuda lint format demo bench bench-projection bench-trees bench-threads bench-practice bench-disk bench-theory bench-distributed bench-latency bench-studies bench-defaults bench-flip-rates bench-suspects bench-ensembles bench-margin docs dist test-dist test-lowest lock clean
 
 help:
 	@echo "make demo    install, train on bundled data with wrong labels, write the model and the report"
 	@echo "make test    run all tests but those in a browser"
 	@echo "make test-browser   open the report in a real Chromium (installed where that is permitted)"
+	@echo "make test-cuda   fits on a GPU against fits on the processor, bit by bit, and rounds against XGBoost's on the GPU; needs an NVIDIA GPU"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs/index.html"
 	@echo "make test-dist   build wheel and sdist, install the wheel into an empty environment, run the tests there"
@@ -35,6 +36,19 @@ test: $(STAMP) .tables/.installed
 
 test-browser: $(STAMP)
 	@tests/browser/run $(BIN)/python
+
+# an environment of its own: XGBoost for GPUs and the one for processors have the same module
+CUDA := build/cuda
+$(CUDA)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(CUDA)
+	$(CUDA)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cuda]" hypothesis pandas pytest "xgboost>=3.0"
+	@touch $@
+
+test-cuda: $(CUDA)/.installed
+	$(CUDA)/bin/python -m tests.cuda.equality
+	$(CUDA)/bin/python -m benchmarks.digests --devices cpu,cuda
+	$(CUDA)/bin/python -m pytest tests/cuda
+	$(CUDA)/bin/python benchmarks/bench_cuda.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.digests --check benchmarks/digests.csv`` compares with a stored file and calls every
 fit *exact*, *last bits* (the same trees, and every summary equal to a relative 1e-9) or *real*.
-``--threads 1,2`` repeats every fit with each number of threads and fails if two digests differ.
+``--threads 1,2`` repeats every fit with each number of threads and fails if two digests differ;
+``--devices cpu,cuda`` repeats every fit of our own trees on a GPU.
 
 Digests depend on the processor, whose instructions decide how the exponential is rounded: write the file
 and check it on one machine.
@@ -276,6 +277,20 @@ def cases() -> dict[str, Callable[[int], tuple[Any, Any]]]:
     return found
 
 
+def on_device(device: str) -> dict[str, Callable[[], tuple[Any, Any]]]:
+    """The fits of our own trees on a device, by the name of the same fit on the processor."""
+
+    def fitted(model: Any, problem: Problem) -> tuple[Any, Any]:
+        model.set_params(n_jobs=1, device=device)
+        return model.fit(problem.X, problem.y, **problem.given), problem.X
+
+    return {
+        name: lambda model=model, problem=problem: fitted(model, problem)
+        for name, model, problem in fits()
+        if model.estimator is None or isinstance(model.estimator, HistTreeClassifier)
+    }
+
+
 # --------------------------------------------------------------------------------------------------
 # digests
 
@@ -367,6 +382,15 @@ def verdict(old: Line, new: Line) -> str:
     return "last bits" if old.trees == new.trees and close else "real"
 
 
+def differs(device: str, fit: Callable[[], tuple[Any, Any]], line: Line) -> bool:
+    """Whether a fit on a device differs from the one on the processor; prints how."""
+    other = line_of(line.name, *fit())
+    if other.bits == line.bits:
+        return False
+    print(f"  {device} differs from cpu: {verdict(line, other)}")
+    return True
+
+
 # --------------------------------------------------------------------------------------------------
 # files and the command line
 
@@ -424,11 +448,13 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--threads", default="1", help="numbers of threads, such as 1,2")
+    parser.add_argument("--devices", default="cpu", help="cpu, or cpu,cuda to compare with a GPU")
     parser.add_argument("--only", default="", help="fit only what has this in its name")
     parser.add_argument("--check", type=Path, help="compare with this file")
     parser.add_argument("--write", type=Path, help="write the digests into this file")
     options = parser.parse_args(arguments)
     threads = [int(count) for count in options.threads.split(",")]
+    devices = {device: on_device(device) for device in options.devices.split(",")[1:]}
     warnings.simplefilter("ignore")
     began = time.perf_counter()
     lines, unequal = [], 0
@@ -446,6 +472,9 @@ def main(arguments: list[str] | None = None) -> int:
             if other.bits != first.bits:
                 unequal += 1
                 print(f"  {count} threads differ from {threads[0]}: {verdict(first, other)}")
+        unequal += sum(
+            differs(device, fits[name], first) for device, fits in devices.items() if name in fits
+        )
     by_name = {line.name: line for line in lines}
     for line in lines:
         one = by_name.get(line.name.removeprefix("3 shards: "))
@@ -458,7 +487,7 @@ def main(arguments: list[str] | None = None) -> int:
             written(lines, file)
     same = compare(options.check, lines, not options.only) if options.check else True
     if unequal:
-        print(f"{unequal} fits depend on the number of threads or shards")
+        print(f"{unequal} fits depend on the number of threads or shards, or on the device")
     return 0 if same and not unequal else 1
 
 

@@ -42,6 +42,7 @@ from maboost.learners.adapter import EstimatorLearner, warn_of_resampling
 from maboost.learners.base import WeakLearner
 from maboost.noise.rates import EstimatedRates
 from maboost.runtime.communicator import global_count, reproducible_sum
+from maboost.runtime.devices import require_cuda
 from maboost.runtime.threads import Threads
 
 __all__ = ["BoostingClassifier"]
@@ -86,6 +87,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
     class_weight: Any
     random_state: Any
     n_jobs: int | None
+    device: Literal["cpu", "cuda", "auto"]
 
     # the default trees: no leaf may consist of rows with negligible weight, such as a class with a tiny
     # `class_weight`
@@ -128,6 +130,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         "resume": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "device": [StrOptions({"cpu", "cuda", "auto"})],
         "verbose": ["verbose"],
     }
 
@@ -330,7 +333,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
         return Uniform(float(self.max_samples), int(seed) if isinstance(seed, Integral) else 0)
 
     def _check_trees(self) -> None:
-        """Raise ValueError if parameters of the default trees are given with another estimator."""
+        """Raise an error if parameters of the default trees are given with another estimator, or no GPU is found."""
         given = self._tree_parameters()
         if self.estimator is not None and given:
             name, value = next(iter(given.items()))
@@ -338,6 +341,18 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
                 f"{name}={value!r} is for the booster's own trees, but estimator={self.estimator!r} is "
                 f"given: set {name} on the estimator, or leave the estimator out"
             )
+        if self.device != "cuda":
+            return
+        if not self._own_trees():
+            raise ValueError(
+                f"device='cuda' grows the booster's own trees, but estimator={self.estimator!r} is given: leave "
+                "the estimator out, or set device='cpu'"
+            )
+        if self._comm.size > 1:
+            raise ValueError(
+                "device='cuda' needs all rows on one machine, and they are on several workers: set device='cpu'"
+            )
+        require_cuda()
 
     def _own_trees(self) -> bool:
         return isinstance(self._default_estimator(), HistTreeClassifier)
@@ -354,7 +369,7 @@ class BoostingClassifier(CallbackSupportMixin, Fitting, ClassifierMixin, BaseEst
             mask = categorical_mask(estimator.categorical_features, self._codes, names, X.shape[1])
             return estimator.weak_learner(
                 X.shape[1], len(self.classes_), mask, weights.scaled, threads, self._comm, names,
-                weights.counted,
+                weights.counted, self.device,
             )  # fmt: skip
         if self._own_learner():
             if self.response != "votes":

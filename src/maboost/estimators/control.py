@@ -62,7 +62,7 @@ Array = NDArray[np.float64]
 _NOT_OF_THE_BOOSTER = {
     "n_estimators", "learning_rate", "early_stopping", "validation_fraction", "n_iter_no_change", "tol",
     "scoring", "target_error", "max_seconds", "class_weight", "warm_start", "checkpoint", "checkpoint_every",
-    "resume", "random_state", "n_jobs", "verbose",
+    "resume", "random_state", "n_jobs", "device", "verbose",
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def booster_parameters(model: Any) -> dict[str, str]:
 # parameters that may change when a fit resumes, and the estimator, whose parameters are compared one by one
 _FREE = {
     "n_estimators", "n_iter_no_change", "tol", "target_error", "max_seconds", "warm_start", "checkpoint",
-    "checkpoint_every", "resume", "n_jobs", "verbose", "estimator",
+    "checkpoint_every", "resume", "n_jobs", "device", "verbose", "estimator",
 }  # fmt: skip
 
 

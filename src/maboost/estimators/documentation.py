@@ -92,7 +92,7 @@ checkpoint_every : int, default={default}
 resume : bool, default={default}
     Go on from the file at `checkpoint`, to the same bits as a fit that was never stopped; begin
     anew where there is none. Rows and parameters must be those of the checkpoint, but for
-    `n_estimators` (the total), `checkpoint_every`, `n_jobs`, `verbose` and what stops a fit early:
+    `n_estimators` (the total), `checkpoint_every`, `n_jobs`, `device`, `verbose` and what stops a fit early:
     `max_seconds`, `target_error`, `n_iter_no_change` and `tol`. Without `resume` a file there is
     replaced.
 random_state : int, RandomState or None, default={default}
@@ -100,6 +100,10 @@ random_state : int, RandomState or None, default={default}
 n_jobs : int or None, default={default}
     Threads of the tree engine and of the distribution's updates; None means all cores. The model
     does not depend on it. Foreign estimators have their own.
+device : {"cpu", "cuda", "auto"}, default={default}
+    Where the booster's own trees grow: "cuda" is an NVIDIA GPU (``pip install 'maboost[cuda]'``), "auto" a GPU
+    if there is one whose memory holds the rows, and the processor otherwise. The model is meant not to depend on it.
+    Experimental: tested in a simulator of GPUs. `save` does not store it.
 verbose : int, default={default}
     Shows phases and rounds on stderr: a progress bar on a terminal with rich installed; elsewhere a line for
     every phase and every `verbose`-th round.

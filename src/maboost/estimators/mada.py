@@ -104,6 +104,7 @@ class MadaBoostClassifier(BoostingClassifier):
         resume: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: Literal["cpu", "cuda", "auto"] = "cpu",
         verbose: int = 0,
     ) -> None:
         self._set_parameters(locals())

@@ -182,12 +182,12 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
     def weak_learner(
         self, columns: int, n_classes: int, categorical: NDArray[np.bool_], base: Array,
         threads: Threads, comm: Communicator | None = None, names: Any = None,
-        repeats: Array | None = None,
+        repeats: Array | None = None, device: Literal["cpu", "cuda", "auto"] = "cpu",
     ) -> TreeLearner:  # fmt: skip
         """Return these parameters as a weak learner for a table of `columns` columns, which may have names.
 
         `base` holds the weights of the rows. `repeats` holds the weights by which rows are counted, if they
-        differ.
+        differ. `device` says where trees grow.
         """
         repeats = base if repeats is None else repeats
         rules = GrowthRules(
@@ -209,6 +209,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
             threads,
             comm=comm or SerialCommunicator(),
             repeats=repeats,
+            device=device,
         )
 
     def _least_rows(self, base: Array, comm: Communicator) -> int:

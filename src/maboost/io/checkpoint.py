@@ -59,6 +59,7 @@ _FREE_OF_LEARNER = (
     "threads",
     "comm",
     "repeats",
+    "device",
 )  # parameters that follow from the rows, or change no result
 _ROWS = {
     "rows": "X, y, the weights, the sources or the share held out have changed",

@@ -37,7 +37,7 @@ __all__ = ["ModelFormatError", "load_model", "save"]
 _BOOSTERS = {made.__name__: made for made in BOOSTERS.values()}
 
 # parameters about files of the fit belong to the machine that fits
-NOT_STORED = frozenset({"checkpoint", "checkpoint_every", "resume"})
+NOT_STORED = frozenset({"checkpoint", "checkpoint_every", "resume", "device"})
 
 _MOST_FEATURES = 1 << 24
 _MOST_STEPS = 1e100  # the largest sum of steps, so that votes do not overflow

@@ -39,6 +39,7 @@ from maboost.learners.tree.growth import (
     await_histograms,
     draw_for_level,
     drawn_features,
+    first_slots,
     has_room,
     interactions_of,
     memory,
@@ -415,14 +416,15 @@ def grow(
     if kept is None or kept[0] is not data or kept[1] is not rules:
         layout = None if sparse is None else sparse.layout
         found = searched_columns(bins, rules, rewards.classes, data.by_row.shape[1], layout)
-        kept = work.searched = data, rules, found
+        slots = first_slots(rules.max_depth, rules.max_leaf_nodes)
+        kept = work.searched = data, rules, found, slots
     searched = kept[2]
     worth = (None, None, rewards.cells) if several else (rewards.cells, rewards.labels, None)
     counted = Counted(data.by_row, data.by_column, *worth)._replace(sparse=sparse)
     leaf_of = np.empty(n if rows is None else 0, dtype=ROW)
     parts = most_parts(threads.count, n * per_row, worth_a_part)
     growing = memory(
-        plan, cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of,
+        plan, kept[3], cells, rewards.classes + 1 if several else 2, rows, n, parts, leaf_of,
         0 if sparse is None else data.rows, 0 if searched.interactions is None else columns, work,
     )  # fmt: skip
     state, drawn = growing.state, features[None]

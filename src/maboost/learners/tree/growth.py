@@ -38,6 +38,7 @@ __all__ = [
     "await_histograms",
     "draw_for_level",
     "drawn_features",
+    "first_slots",
     "has_room",
     "interactions_of",
     "memory",
@@ -246,8 +247,8 @@ class Workspace:
     """Memory for growth, reused from tree to tree, since allocating it costs more than filling it."""
 
     _kept: dict[str, NDArray[Any]] = field(default_factory=dict)
-    # the rows and the rules of the last tree, and the columns that follow from them
-    searched: tuple[Any, Any, Searched] | None = None
+    # the rows and the rules of the last tree, and the columns and the first number of histograms that follow
+    searched: tuple[Any, Any, Searched, int] | None = None
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """Return an array of this shape with undefined content; calls with one name reuse its memory."""
@@ -268,14 +269,19 @@ class Workspace:
 _MOST_AT_FIRST = 6  # levels for which memory is allocated at first
 
 
+def first_slots(max_depth: int | None, max_leaf_nodes: int | None) -> int:
+    """Return the number of histograms for which memory is allocated at first."""
+    if max_leaf_nodes:
+        return min(max_leaf_nodes, 1 << _MOST_AT_FIRST)
+    return 1 << min((max_depth or _MOST_AT_FIRST) - 1, _MOST_AT_FIRST - 1)
+
+
 def memory(
-    plan: Plan, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
+    plan: Plan, slots: int, cells: int, channels: int, rows: NDArray[np.intp] | None, n: int,
     parts: int, leaf_of: NDArray[np.int32], room: int, used: int, work: Workspace,
 ) -> Nodes:  # fmt: skip
-    """Return a tree of one node, and the memory for its growth."""
-    slots, most = 1 << min(plan.max_depth - 1, _MOST_AT_FIRST - 1), 1 << _MOST_AT_FIRST + 1
-    if plan.max_leaf_nodes > 0:
-        slots = min(plan.max_leaf_nodes, 1 << _MOST_AT_FIRST)
+    """Return a tree of one node, and the memory for its growth, with `slots` histograms."""
+    most = 1 << _MOST_AT_FIRST + 1
     if rows is None:
         order = work.array("order", (2, n), ROW_INDEX)
     else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maboost.learners.base import Hypothesis, Producer
-from maboost.learners.tree.grower import Binned, GrowthRules, Rewards, Workspace, grow
+from maboost.learners.tree.grower import Binned, Grown, GrowthRules, Rewards, Workspace, grow
 from maboost.learners.tree.packing import (
     Packing,
     channels_of,
@@ -26,6 +26,7 @@ from maboost.runtime.communicator import (
     counted_sums,
     global_count,
 )
+from maboost.runtime.devices import cuda_problem, require_cuda
 from maboost.runtime.threads import Threads
 
 __all__ = ["TreeHypothesis", "TreeLearner"]
@@ -73,6 +74,8 @@ class TreeLearner:
         The communicator with the other shards, all of which grow the same tree.
     repeats : array of shape (n_rows,), optional
         The weights that say how often a row is repeated; `base` by default.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where trees grow, with the same bits. "auto" is a GPU if there is one whose memory holds the rows.
     """
 
     rules: GrowthRules
@@ -84,6 +87,7 @@ class TreeLearner:
     takes_costs: bool = True
     comm: Communicator = field(default_factory=SerialCommunicator)
     repeats: Array | None = None
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
 
     @property
     def exact(self) -> bool:
@@ -98,7 +102,21 @@ class TreeLearner:
         data = as_table(X).binned(base, self.max_bins, self.categorical, self.threads, self.comm)
         repeats = self.base if self.repeats is None else self.repeats
         copies = None if repeats is None else copies_of(repeats, self.comm)
-        return TreeProducer(self, data, labels.astype(np.uint8), n_classes, copies)
+        given = (self, data, labels.astype(np.uint8), n_classes, copies)
+        if self.device == "cpu" or (self.device == "auto" and not self._may_use_cuda()):
+            return TreeProducer(*given)
+        require_cuda()
+        from maboost.learners.tree.cuda.producer import CudaTreeProducer
+
+        try:
+            return CudaTreeProducer(*given)
+        except MemoryError:
+            if self.device == "cuda":
+                raise
+        return TreeProducer(*given)
+
+    def _may_use_cuda(self) -> bool:
+        return self.comm.size == 1 and cuda_problem() is None
 
 
 class TreeProducer(Producer):
@@ -179,16 +197,7 @@ class TreeProducer(Producer):
         packed = self._packed(weights, copies, rows, rewards, table, packing, most)
         if most:
             rows = None
-        grown = grow(
-            table.data,
-            packed,
-            rows,
-            learner.rules,
-            learner.threads,
-            random_state,
-            learner.comm,
-            self._workspace,
-        )
+        grown = self._grown(table, packed, rows, random_state)
         if table is self:
             self.bytes_read += grown.bytes_read
         hypothesis = TreeHypothesis(grown.tree)
@@ -198,12 +207,34 @@ class TreeProducer(Producer):
         )
         return hypothesis
 
+    def _grown(
+        self,
+        table: TreeProducer | Resident,
+        packed: Rewards,
+        rows: NDArray[np.intp] | None,
+        random_state: np.random.RandomState,
+    ) -> Grown:
+        learner = self.learner
+        return grow(
+            table.data,
+            packed,
+            rows,
+            learner.rules,
+            learner.threads,
+            random_state,
+            learner.comm,
+            self._workspace,
+        )
+
+    def _leaves_of(self, tree: Tree) -> NDArray[np.int32]:
+        return _leaves(tree, self.data, self.learner.threads)
+
     def _sent_down(self, tree: Tree, known: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
         """Return the leaf of every training row; `known` has the leaves that growth has written."""
         self.bytes_read += self.data.rows * len(set(tree.feature[tree.feature >= 0].tolist()))
         if known is not None:
             return known
-        return _leaves(tree, self.data, self.learner.threads)
+        return self._leaves_of(tree)
 
     def _packed(
         self,
