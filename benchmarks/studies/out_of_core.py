@@ -362,6 +362,8 @@ def page(found: pd.DataFrame) -> str:
         "program has read from files until then: the bytes of its read calls, and for our boosters the bins (one byte a value) that "
         "rounds read from their mapped file. XGBoost maps its file of bins, too, and how much of it a round reads is not counted. "
         "LightGBM reads the files and then holds the bins in memory. "
+        "SmoothBoost without a given smoothness makes a trial run on up to 200,000 different rows with all their copies, which "
+        "takes most of its peak here: the copies make it as large as the table. "
         "One run each; errors are on the other quarter of the table, and have standard errors of "
         "about 0.08 points (census) and 0.13 points (flights).",
         "",
