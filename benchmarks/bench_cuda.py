@@ -19,7 +19,7 @@ from peers import table
 
 import maboost
 from maboost import MABoostClassifier, SmoothBoostClassifier
-from maboost.learners.tree.cuda.grower import needed_bytes
+from maboost.learners.tree.cuda.device_table import needed_bytes
 from maboost.learners.tree.growth import first_slots
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -55,12 +55,12 @@ def test_the_version_is_said_once(wheel):
     assert newest[1] == maboost.__version__
 
 
-def test_extras_of_the_readme_and_of_errors_exist():
+def test_extras_of_the_readme_and_of_the_docs_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
-    named = set(re.findall(r"maboost\[(\w+)\]", " ".join(texts)))
-    assert named
-    assert named <= set(project["optional-dependencies"])
+    texts = [path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))]
+    named = re.findall(r"pip install '\.\[([\w,-]+)\]'", " ".join(texts))
+    assert len(set(named)) >= 3
+    assert set(",".join(named).split(",")) <= set(project["optional-dependencies"])
 
 
 def test_a_minimum_is_the_same_in_all_extras():

@@ -114,11 +114,11 @@ def difference(model: Any, problem: Problem) -> str:
 
 def too_little_memory() -> str:
     """ "equal" if a fit that does not fit into the memory of the GPU says so, or goes to the processor for "auto"."""
-    from maboost.learners.tree.cuda import grower
+    from maboost.learners.tree.cuda import device_table
 
-    problem, real = numbers(70, columns=4), grower.available_bytes
+    problem, real = numbers(70, columns=4), device_table.available_bytes
     try:
-        grower.available_bytes = lambda: 2.0**10
+        device_table.available_bytes = lambda: 2.0**10
         model = BOOSTERS["smooth"](n_estimators=1, max_depth=1, random_state=0)
         auto = clone(model).set_params(device="auto").fit(problem.X, problem.y)
         try:
@@ -129,7 +129,7 @@ def too_little_memory() -> str:
         else:
             return "no error"
     finally:
-        grower.available_bytes = real
+        device_table.available_bytes = real
     scores = [
         fitted.decision_function(problem.X) for fitted in (auto, model.fit(problem.X, problem.y))
     ]
@@ -139,20 +139,20 @@ def too_little_memory() -> str:
 def other_sizes() -> str:
     """ "equal" if other sizes of blocks and runs, and less memory at first, give the same models."""
     from maboost.learners.tree import growth
-    from maboost.learners.tree.cuda import grower
+    from maboost.learners.tree.cuda import device_table
 
     sizes = {"_THREADS": 8, "_LANES": 3, "_COLUMNS": 3, "_RUN": 32, "_NODES_AT_ONCE": 1}
-    old = {name: getattr(grower, name) for name in sizes}
+    old = {name: getattr(device_table, name) for name in sizes}
     problem, most = numbers(70, columns=4), growth._MOST_AT_FIRST
     deep = MABoostClassifier(n_estimators=1, max_depth=4, max_bins=6, min_samples_leaf=1)
     votes = HistTreeClassifier(max_depth=2, response="sign", max_bins=12)
     text = MABoostClassifier(votes, n_estimators=1), first(categories(4), 60)
     try:
-        vars(grower).update(sizes)
+        vars(device_table).update(sizes)
         growth._MOST_AT_FIRST = 1
         results = [difference(deep, problem), difference(*text)]
     finally:
-        vars(grower).update(old)
+        vars(device_table).update(old)
         growth._MOST_AT_FIRST = most
     return "equal" if set(results) == {"equal"} else str(results)
 

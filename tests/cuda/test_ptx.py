@@ -1,4 +1,4 @@
-"""Machine code of the kernels, compiled without a GPU: no operation on doubles may be contracted into a fused one."""
+"""Machine code of the stages, compiled without a GPU: no operation on doubles may be contracted into a fused one."""
 
 import re
 from importlib.util import find_spec
@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 if find_spec("numba_cuda") is None:
-    pytest.skip("needs numba-cuda: pip install 'maboost[cuda]'", allow_module_level=True)
+    pytest.skip("needs numba-cuda, of the extra cuda", allow_module_level=True)
 
 from numba import cuda, types
 
-from maboost.learners.tree.cuda import kernels
+from maboost.learners.tree.cuda import stages
 
 BYTE, INDEX, LEAF, CELL, GAIN, FLAG = (
     types.uint8, types.uint32, types.int32, types.int64, types.float64, types.boolean,
@@ -57,13 +57,13 @@ def a_device(monkeypatch):
 
 
 def test_every_kernel_is_compiled_here():
-    names = {name for name in kernels.__all__ if hasattr(getattr(kernels, name), "py_func")}
+    names = {name for name in stages.__all__ if hasattr(getattr(stages, name), "py_func")}
     assert names - {"times"} == set(SIGNATURES)
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_no_operation_is_contracted(name):
-    kernel = getattr(kernels, name)
+    kernel = getattr(stages, name)
     code, _ = cuda.compile_ptx(kernel.py_func, SIGNATURES[name], cc=(9, 0))
     found = re.findall(
         r"\b(?:fma|mad)\S*f64|\bmul\.f64", code

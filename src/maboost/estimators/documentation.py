@@ -101,7 +101,7 @@ n_jobs : int or None, default={default}
     Threads of the tree engine and of the distribution's updates; None means all cores. The model
     does not depend on it. Foreign estimators have their own.
 device : {"cpu", "cuda", "auto"}, default={default}
-    Where the booster's own trees grow: "cuda" is an NVIDIA GPU (``pip install 'maboost[cuda]'``), "auto" a GPU
+    Where the booster's own trees grow: "cuda" is an NVIDIA GPU (needs the extra cuda), "auto" a GPU
     if there is one whose memory holds the rows, and the processor otherwise. The model is meant not to depend on it.
     Experimental: tested in a simulator of GPUs. `save` does not store it.
 verbose : int, default={default}

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 
 from numba import config
 
+from maboost.runtime.optional_packages import missing_package
+
 __all__ = ["cuda_problem", "require_cuda"]
 
 
@@ -15,9 +17,8 @@ def cuda_problem() -> ImportError | RuntimeError | None:
     numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) counts as a GPU.
     """
     if not config.ENABLE_CUDASIM and find_spec("numba_cuda") is None:
-        return ImportError(
-            "device='cuda' needs numba-cuda: pip install 'maboost[cuda]', or set device='cpu'"
-        )
+        missing = missing_package("device='cuda'", "numba-cuda", "cuda")
+        return ImportError(f"{missing}, or set device='cpu'")
     from numba import cuda
 
     if not cuda.is_available():

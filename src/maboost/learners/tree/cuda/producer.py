@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maboost.learners.tree.cuda.grower import DeviceTable
+from maboost.learners.tree.cuda.device_table import DeviceTable
 from maboost.learners.tree.grower import Grown, Rewards
 from maboost.learners.tree.learner import TreeProducer
 from maboost.learners.tree.predictor import Tree

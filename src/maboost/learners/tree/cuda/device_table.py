@@ -13,7 +13,7 @@ import numpy as np
 from numba import config, cuda
 from numpy.typing import NDArray
 
-from maboost.learners.tree.cuda import kernels
+from maboost.learners.tree.cuda import stages
 from maboost.learners.tree.grower import (
     Binned,
     Grown,
@@ -121,7 +121,7 @@ class DeviceTable:
         self.categorical = cuda.to_device(np.asarray(bins.categorical, dtype=np.uint8))
         self._kept: dict[str, Any] = {}
         self._work = Workspace()
-        fit = max(kernels.SHARED_CELLS // self.per_column, 1)
+        fit = max(stages.SHARED_CELLS // self.per_column, 1)
         self.group = min(_COLUMNS, fit, self.columns)
 
     # ------------------------------------------------------------------------------------- memory
@@ -214,7 +214,7 @@ class DeviceTable:
         """Return the leaf of every row of a grown tree."""
         self.leaf_of = self._array("leaf_of", (self.rows,), ROW)
         blocks = min(max(-(-self.rows // _THREADS), 1), _RUNS * _BLOCKS)
-        kernels.send_down[blocks, _THREADS](
+        stages.send_down[blocks, _THREADS](
             self.bins, self._sent("tree", tree.feature), self._sent("lefts", tree.left),
             self._sent("ways", tree.go_left.astype(np.uint8)), self.leaf_of,
         )  # fmt: skip
@@ -241,11 +241,11 @@ class DeviceTable:
         slots = nodes["slot"][ids]
         for some in np.array_split(slots, -(-len(slots) // _NODES_AT_ONCE)):
             grid = (1 if config.ENABLE_CUDASIM else _BLOCKS, len(some))
-            kernels.clear_histograms[grid, _THREADS](hists, self._sent("slots", some))
+            stages.clear_histograms[grid, _THREADS](hists, self._sent("slots", some))
         runs, owners = self._runs(growing, ids)
         groups = -(-self.columns // self.group)
         if len(owners):
-            kernels.add_histograms[(len(owners), groups), (self.group, _LANES)](
+            stages.add_histograms[(len(owners), groups), (self.group, _LANES)](
                 self.bins, self.cells, self.labels, not self.several, self.order,
                 not growing.state[UNLISTED], runs, self._sent("owners", slots[owners]),
                 self.group, self.width, hists,
@@ -255,7 +255,7 @@ class DeviceTable:
             pairs = np.column_stack([slots, nodes["slot"][siblings]])
             for some in np.array_split(pairs, -(-len(pairs) // _NODES_AT_ONCE)):
                 grid = (1 if config.ENABLE_CUDASIM else _BLOCKS, len(some))
-                kernels.subtract_histograms[grid, _THREADS](hists, self._sent("pairs", some))
+                stages.subtract_histograms[grid, _THREADS](hists, self._sent("pairs", some))
 
     def _sum_root(self, growing: Nodes, plan: Plan) -> None:
         """Sum the root over the bins of its first column."""
@@ -309,24 +309,24 @@ class DeviceTable:
             some = chosen if final else its
             grid = (some.shape[1], n)
             if self.several:
-                kernels.find_splits_of_many[grid, _THREADS](
+                stages.find_splits_of_many[grid, _THREADS](
                     hists, slots, sums, some, self.n_bins, self.categorical, limits.classes,
                     limits.count_bits, limits.criterion, limits.min_count, limits.min_weight,
                     final, best if final else gains, splits, left, go_left,
                 )  # fmt: skip
             else:
-                kernels.find_splits_of_two[grid, _THREADS](
+                stages.find_splits_of_two[grid, _THREADS](
                     hists, slots, sums, low, high, some, self.n_bins, self.categorical,
                     self.monotone, limits.count_bits, limits.criterion, limits.min_count,
                     limits.min_weight, final, best if final else gains, splits, left, go_left,
                 )  # fmt: skip
             if not final:
-                kernels.choose_features[n, _THREADS](gains, its, chosen)
+                stages.choose_features[n, _THREADS](gains, its, chosen)
         found, gain = splits.copy_to_host(), best.copy_to_host()[:, 0]
-        good = (found[:, kernels.FEATURE] >= 0) & (gain > 1e-12 * nodes["weight"][ids])
+        good = (found[:, stages.FEATURE] >= 0) & (gain > 1e-12 * nodes["weight"][ids])
         good_ids = ids[good]
-        nodes["feature"][good_ids] = found[good, kernels.FEATURE]
-        nodes["bin"][good_ids] = found[good, kernels.CUT]
+        nodes["feature"][good_ids] = found[good, stages.FEATURE]
+        nodes["bin"][good_ids] = found[good, stages.CUT]
         nodes["gain"][good_ids] = gain[good]
         growing.left[good_ids] = left.copy_to_host()[good]
         growing.go_left[good_ids] = go_left.copy_to_host()[good] != 0
@@ -355,10 +355,10 @@ class DeviceTable:
             starts = np.column_stack([nodes["start"][ids], nodes["stop"][ids]])
             counters = self._sent("counters", starts)
             if len(owners):
-                kernels.divide_rows[len(owners), _THREADS](
+                stages.divide_rows[len(owners), _THREADS](
                     self.bins, self.order, listed, runs, *split, counters
                 )
-            found[:, 0] = counters.copy_to_host()[:, kernels.LEFT] - starts[:, 0]
+            found[:, 0] = counters.copy_to_host()[:, stages.LEFT] - starts[:, 0]
             found[:, 1] = 1 - nodes["side"][ids]
             state[UNLISTED] = 0
         _add_all_children(growing, searched, plan, ids, found)
@@ -366,7 +366,7 @@ class DeviceTable:
             if plan.numbers:
                 if len(owners):
                     children = self._sent("children", nodes["left"][ids])
-                    kernels.number_rows[len(owners), _THREADS](
+                    stages.number_rows[len(owners), _THREADS](
                         self.bins, self.order, listed, runs, *split, children, self.leaf_of
                     )
                 self._write_leaves(growing, first)
@@ -385,7 +385,7 @@ class DeviceTable:
             runs, owners = self._runs(growing, ids)
             if len(owners):
                 its = self._sent("owners", ids[owners])
-                kernels.write_leaves[len(owners), _THREADS](self.order, runs, its, self.leaf_of)
+                stages.write_leaves[len(owners), _THREADS](self.order, runs, its, self.leaf_of)
 
 
 def _dense(data: Binned) -> NDArray[np.uint8]:
