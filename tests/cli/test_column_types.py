@@ -5,6 +5,7 @@ import gzip
 import json
 from decimal import Decimal
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ import pytest
 from tests.cli.command import refused, run
 
 import maboost
+from maboost.cli.column_checks import check_decimal_sign
+from maboost.data.files import TableError
 
 
 def written(path, head, rows):
@@ -42,6 +45,20 @@ def evaluated(model, data, *options):
 
 
 # -------------------------------------------------------------------------------------- decimal commas
+
+
+@pytest.mark.parametrize("number", ["2,5", "1,250", "1,250,000", "-1,250.50"])
+def test_commas_in_numbers_are_named(number):
+    column = pa.chunked_array([["999.5", number]])
+    message = (
+        rf"numbers with commas \('{number}'\): say --decimal , .* leave out those between thousands"
+    )
+    with pytest.raises(TableError, match=message):
+        check_decimal_sign(Path("t.csv"), "a", column, ".")
+
+
+def test_codes_with_commas_are_no_numbers():
+    check_decimal_sign(Path("t.csv"), "a", pa.chunked_array([["1,2,3", "4,5"]]), ".")
 
 
 def test_decimal_commas_are_read_by_every_command(tmp_path):

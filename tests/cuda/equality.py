@@ -24,6 +24,7 @@ from benchmarks.digests import (
     with_sources,
     with_validation,
 )
+from numba import config
 from sklearn.base import clone
 
 from maboost import (
@@ -165,8 +166,22 @@ def cases() -> dict[str, Callable[[], str]]:
     return found | {"too little memory": too_little_memory, "other sizes": other_sizes}
 
 
+def shared_array(self: Any, shape: int, dtype: Any) -> Any:
+    """Return the array in shared memory of a line of a kernel.
+
+    The simulator's own looks the array up and then stores it, so that two threads of a block may get one each.
+    """
+    line = sys._getframe(1)
+    array = np.empty(shape, dtype)
+    return self._allocations.setdefault((line.f_code.co_filename, line.f_lineno), array)
+
+
 def main(names: list[str]) -> int:
-    sys.setswitchinterval(1e-5)  # the simulator runs a thread of Python for each of the GPU's
+    if config.ENABLE_CUDASIM:
+        from numba.cuda.simulator.kernelapi import FakeCUDAShared
+
+        FakeCUDAShared.array = shared_array
+        sys.setswitchinterval(1e-5)  # a thread of Python for each of the GPU's
     warnings.simplefilter("ignore")
     found = cases()
     results = []

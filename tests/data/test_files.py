@@ -48,12 +48,10 @@ def test_what_is_read_as_missing_is_documented():
     assert [word for word in files.MISSING if word and f"`{word}`" not in page] == []
 
 
-def test_decimal_commas_in_a_column_of_text_that_is_to_be_text(tmp_path):
-    (tmp_path / "t.csv").write_text("a;b\n1,5;1\n2,5;2\n")
-    with pytest.raises(TableError, match="say --decimal , if that is their decimal sign"):
-        read_table(tmp_path / "t.csv")
+def test_numbers_in_a_column_that_is_to_be_text(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1.5;1\n2.5;2\n")
     table = read_table(tmp_path / "t.csv", text=lambda name: name == "a")
-    assert table.column("a").to_pylist() == ["1,5", "2,5"]
+    assert table.column("a").to_pylist() == ["1.5", "2.5"]
 
 
 @pytest.mark.parametrize("block", [1 << 26, 200])
@@ -115,14 +113,6 @@ def test_lines_of_json_are_no_table(tmp_path, name):
     (tmp_path / name).write_text('{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n')
     with pytest.raises(TableError, match=r"files are not read; save it as CSV, or as Parquet"):
         read_table(tmp_path / name)
-
-
-@pytest.mark.parametrize("number", ["1,250", "1,250,000", "-1,250.50"])
-def test_commas_may_stand_between_thousands(tmp_path, number):
-    (tmp_path / "t.csv").write_text(f'a,b\n999.5,1\n"{number}",2\n')
-    message = rf"numbers with commas \('{number}'\): .* leave out those between thousands"
-    with pytest.raises(TableError, match=message):
-        read_table(tmp_path / "t.csv")
 
 
 def test_codes_with_commas_are_text(tmp_path):

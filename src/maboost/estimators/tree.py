@@ -190,9 +190,13 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         differ. `device` says where trees grow.
         """
         repeats = base if repeats is None else repeats
+        # small integer types of numpy would overflow
+        depth, leaves = (
+            None if size is None else int(size) for size in (self.max_depth, self.max_leaf_nodes)
+        )
         rules = GrowthRules(
-            max_depth=self.max_depth,
-            max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=depth,
+            max_leaf_nodes=leaves,
             min_samples_leaf=self._least_rows(repeats, comm or SerialCommunicator()),
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             features_per_tree=_number(self.max_features_per_tree, columns),
@@ -203,7 +207,7 @@ class HistTreeClassifier(ClassifierMixin, BaseEstimator):
         )
         return TreeLearner(
             rules,
-            int(self.max_bins),  # a small integer type of numpy would overflow
+            int(self.max_bins),
             categorical,
             base,
             threads,
