@@ -317,6 +317,10 @@ def _losses(found: pd.DataFrame) -> list[str]:
     return [line for _, line in lines]
 
 
+def _percent(value: float) -> str:
+    return f"{100.0 * value:.1f}"
+
+
 def page(found: pd.DataFrame) -> str:
     """Return the page about these results."""
     found = _whole(found.astype({"trusted": int, "share": float, "split": int}))
@@ -328,7 +332,6 @@ def page(found: pd.DataFrame) -> str:
     splits = found.groupby("trusted")["split"].nunique()
     used = found.groupby(found["method"].isin(OURS))["version"].unique()
     losses, cases = _losses(found), len(PEERS) * found.groupby(["table", "trusted", "flipped", "share"]).ngroups  # fmt: skip
-    percent = lambda value: f"{100.0 * value:.1f}"  # noqa: E731
     lines = [
         "# Two sources of labels, measured",
         "",
@@ -398,7 +401,7 @@ def page(found: pd.DataFrame) -> str:
         "",
         "Means over tables and splits; the smallest is bold.",
         "",
-        *_means(found, "error", percent),
+        *_means(found, "error", _percent),
         "",
         "## AUC",
         "",

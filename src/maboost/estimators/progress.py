@@ -1,4 +1,4 @@
-"""What a fit shows on stderr while it runs: its phase, passes over rows on disk, and its rounds.
+"""The display of a running fit on stderr: its phase, passes over rows on disk, and its rounds.
 
 :func:`showing` opens the display, and code below it reports to :func:`display` without passing it on. On a terminal
 rich draws it. Elsewhere, and where rich is not installed, it is lines of text without control characters.

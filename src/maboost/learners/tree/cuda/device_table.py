@@ -58,9 +58,8 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 _THREADS = 4 if config.ENABLE_CUDASIM else 128
 _LANES = 2 if config.ENABLE_CUDASIM else 32  # rows that a block of a histogram reads at once
 _COLUMNS = 8  # of a block of a histogram
-_RUN = (
-    1 << 13
-)  # rows of a run; clearing and adding up a histogram of a block costs about as much as 700
+# rows of a run; clearing and adding up a histogram of a block costs about as much as 700
+_RUN = 1 << 13
 _RUNS = 1 << 9  # the most runs of equal size, a few for each multiprocessor
 _BLOCKS = 1 << 6  # blocks that clear or subtract one histogram
 _AT_ONCE = 1 << 22  # gains that are searched at once, and
@@ -207,7 +206,7 @@ class DeviceTable:
             growing.nodes[:size], growing.sums[:size], growing.go_left[:size], bins, rules.votes,
             rewards.count_bits, rewards.classes,
         )  # fmt: skip
-        leaves = self._leaves(size) if rows is None else None
+        leaves = self._read_leaves() if rows is None else None
         return Grown(tree, leaves, int(state[COUNTED]) * columns)
 
     def leaves(self, tree: Tree) -> NDArray[np.int32]:
@@ -218,9 +217,9 @@ class DeviceTable:
             self.bins, self._sent("tree", tree.feature), self._sent("lefts", tree.left),
             self._sent("ways", tree.go_left.astype(np.uint8)), self.leaf_of,
         )  # fmt: skip
-        return self._leaves(len(tree.feature))
+        return self._read_leaves()
 
-    def _leaves(self, nodes: int) -> NDArray[np.int32]:
+    def _read_leaves(self) -> NDArray[np.int32]:
         leaves: NDArray[np.int32] = self.leaf_of.copy_to_host()
         return leaves
 
